@@ -144,13 +144,14 @@ export class ChatStore extends Store<ChatState> {
     if (!chatId || !this.#outbox) return;
     clearTimeout(this.#timer);
     const reading = ++this.#readings;
-    const over = new Set(this.#turns.filter(isOver));
+    const over = new Map(this.#turns.filter(isOver).map((turn) => [turn, turn.messageId]));
     try {
       const page = await this.#page(chatId, {});
       if (reading !== this.#readings) return;
       this.#attempt = 0;
       this.#takeLatest(page);
-      void this.#forget((turn) => over.has(turn) && !this.#saysMore(turn));
+      const sameAsBefore = (turn: Turn) => isOver(turn) && over.get(turn) === turn.messageId; // it may be tried again by now
+      void this.#forget((turn) => sameAsBefore(turn) && !this.#saysMore(turn));
       this.#watch();
     } catch (error) {
       if (reading === this.#readings) this.#failed(error);

@@ -33,7 +33,7 @@ func TestLongChatFoldsAndNoTurnIsUnseen(t *testing.T) {
 	assert.Truef(t, folds >= 3, "only %d folds", folds)
 	r.checkCoverage(uuid.MustParse(chatID))
 	r.checkPromptsGrow()
-	if got := r.Call(http.MethodGet, "/metrics", nil).Text; !strings.Contains(got, `throughline_folds_total{kind="fold",result="done"}`) ||
+	if got := r.Call(http.MethodGet, "/metrics", nil).Text; !strings.Contains(got, `throughline_folds_total{result="done"}`) ||
 		!strings.Contains(got, "throughline_dropped_turns_total 0") || !strings.Contains(got, `throughline_tokens_total{direction="input",purpose="fold"}`) {
 		t.Error("the metrics do not tell of the folds")
 	}

@@ -169,8 +169,8 @@ func (i *intruder) values() map[string]func() string {
 		"after":         func() string { return i.rarely("x", i.one("0", "2", "end", moment())) }, // in a reply, or in time
 		"before_seq":    i.number, "after_seq": i.number, "before_version": i.number, "limit": i.number,
 		"q": func() string { return i.one(i.words(), i.chat()) }, "role": func() string { return i.rarely("nobody", i.one("user", "assistant", "system")) },
-		"before": moment,
-		"tag":    func() string { return i.one("harbour", "expired", "") }, "include_expired": truth,
+		"before": moment, "versions": func() string { return i.rarely("one", "all") },
+		"tag": func() string { return i.one("harbour", "expired", "") }, "include_expired": truth,
 		"include":  func() string { return i.rarely("everything", "content") },
 		"format":   func() string { return i.rarely("x", i.one("json", "jsonl", "markdown", "mermaid", "dot")) },
 		"topic_id": i.topic, "state": func() string { return i.rarely("gone", i.one("active", "archived", "merged")) }, "include_compressed": truth,
@@ -206,17 +206,24 @@ func (i *intruder) members() map[string]func() any {
 			return []testkit.Body{said}
 		},
 		"message_id": func() any { return i.message() },
-		"memory_id":  func() any { return i.memory() },
-		"id":         func() any { return i.memory() },
-		"token":      func() any { return pick(i.random, i.theirs.forgetTokens) },
-		"type":       func() any { return i.rarely("opinion", i.one("preference", "fact", "pattern", "context")) },
-		"status":     func() any { return i.rarely("lost", i.one("active", "inbox", "archived")) },
-		"subject":    func() any { return i.entity() },
-		"time_zone":  func() any { return i.rarely("Mars/Olympus", "Europe/Berlin") },
-		"language":   func() any { return i.one("en", "de") },
-		"excluded":   func() any { return []string{"harbour"} },
-		"enabled":    func() any { return true },
-		"remember":   truth, "durable": truth,
+		"replaces":   func() any { return i.one(i.message(), pick(i.random, i.theirs.clientIDs)) },
+		"last_message_id": func() any {
+			if i.chance(0.2) {
+				return nil
+			}
+			return i.message()
+		},
+		"memory_id": func() any { return i.memory() },
+		"id":        func() any { return i.memory() },
+		"token":     func() any { return pick(i.random, i.theirs.forgetTokens) },
+		"type":      func() any { return i.rarely("opinion", i.one("preference", "fact", "pattern", "context")) },
+		"status":    func() any { return i.rarely("lost", i.one("active", "inbox", "archived")) },
+		"subject":   func() any { return i.entity() },
+		"time_zone": func() any { return i.rarely("Mars/Olympus", "Europe/Berlin") },
+		"language":  func() any { return i.one("en", "de") },
+		"excluded":  func() any { return []string{"harbour"} },
+		"enabled":   func() any { return true },
+		"remember":  truth, "durable": truth,
 		"cursor":          func() any { return pick(i.random, i.theirs.cursors) },
 		"model_variant":   func() any { return i.rarely("x", i.one("arco", "arco-pro")) },
 		"tool_name":       func() any { return i.one("chat", "debug") },
