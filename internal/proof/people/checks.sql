@@ -404,7 +404,7 @@ select d.chat_id, d.reason, d.tokens_total, d.pending_turns, d.job_state, d.job_
 -- No memory job is unfinished, stuck as running, or was given up; let pass are periodic ones, which come again, and those of deleted chats.
 select j.id, j.kind, j.state, j.attempt, j.args from river.river_job j where j.queue in ('memory', 'memories', 'topics')
   and j.kind <> 'update_memory_graph' and j.state not in ('completed', 'cancelled')
-  and not ((j.state = 'scheduled' or j.state = 'available' and j.scheduled_at > now() - interval '10 seconds')
+  and not ((j.state = 'scheduled' or j.state in ('available', 'running') and j.scheduled_at > now() - interval '10 seconds')
     and j.args ? 'chat_id' and not exists (select from public.chats c where c.id = (j.args ->> 'chat_id')::uuid));
 
 -- check: no_lease_left, quiet

@@ -155,6 +155,9 @@ func (s *story) delete(t *testing.T) {
 	s.exec(t, `delete from public.messages where id = $1`, m.id)
 	s.record.deleting(&m.deletion, done)
 	s.exec(t, `insert into public.memory_extractions (chat_id, user_id, seq_from, seq_to, result) values ($1, $2, 1, 2, 'skipped')`, s.chats[1], s.user)
+	s.exec(t, `insert into river.river_job (kind, queue, state, max_attempts, args) -- of a chat that is gone
+		select 'fold_brief', 'memory', state::river.river_job_state, 1, jsonb_build_object('chat_id', gen_random_uuid())
+		  from unnest('{scheduled,available,running}'::text[]) state`)
 	s.exec(t, `update public.conversation_briefs set extracted_seq = 2 where chat_id = $1`, s.chats[1])
 }
 
