@@ -75,6 +75,9 @@ func (r *route) allErrors() []fault.Code {
 	if r.body() != nil {
 		all = append(all, fault.BadRequest, fault.BodyTooLarge, fault.UnsupportedMediaType, fault.ValidationFailed)
 	}
+	if query := r.query(); query != nil && slices.ContainsFunc(reflect.VisibleFields(query), isID) {
+		all = append(all, fault.ChatNotFound)
+	}
 	for name, notFound := range pathIDs {
 		if strings.Contains(r.path, "{"+name+"}") {
 			all = append(all, fault.BadUUID, notFound)
@@ -83,6 +86,9 @@ func (r *route) allErrors() []fault.Code {
 	slices.Sort(all)
 	return slices.Compact(all)
 }
+
+// isID reports whether a parameter of a query is an id, which is a chat's.
+func isID(field reflect.StructField) bool { return field.Type == reflect.TypeFor[uuid.UUID]() }
 
 // endpoint handles the requests of a route. in is the type of the body or, for GET and DELETE, of the query; out is that of the
 // JSON answer, status its status. Both types are nil where there is none.
