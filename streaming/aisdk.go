@@ -4,21 +4,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"strings"
-
-	"github.com/google/uuid"
-
-	"github.com/arcoscribe/throughline/internal/fault"
+	"strconv"
 )
 
-// The text of a reply is one part of its UI message; uiPart is that part's id.
-const uiPart = "text"
-
 const (
-	uiTextStart  = `data: {"type":"text-start","id":"` + uiPart + `"}` + "\n\n"
-	uiDeltaStart = `data: {"type":"text-delta","id":"` + uiPart + `","delta":`
-	uiTextEnd    = `data: {"type":"text-end","id":"` + uiPart + `"}` + "\n\n"
-	uiDone       = "data: [DONE]\n\n"
+	uiStepStart = `data: {"type":"start-step"}` + "\n\n"
+	uiStepEnd   = `data: {"type":"finish-step"}` + "\n\n"
+	uiDone      = "data: [DONE]\n\n"
 )
 
 // UIEncoder writes the events of one reply as a UI message stream, version 1, which Vercel's AI SDK reads
@@ -26,13 +18,19 @@ const (
 // An event is one data line of JSON, without a name or an id.
 //
 // The fields of our own events that the protocol does not have go into the message's metadata, under the same
-// names: all of [Started] with start, of [Completed] with finish, and of [Failed] or [Cancelled] in a
+// names: all of [Started] with start, of [Completed] or [Awaiting] with finish, and of [Failed] or [Cancelled] in a
 // message-metadata just before error or abort. "status" beside it is the stored message's.
+//
+// The first step of a reply is not marked, so that a reply without tools is its text alone: clients take all before
+// the first start-step for a step as well.
 //
 // Like [Encoder] it makes one Write per call, and is used by one goroutine.
 type UIEncoder struct {
 	eventWriter
-	textStarted bool
+	texts      int // pieces of the reply between its parts, so far: each is a text part of the UI message
+	textOpen   bool
+	stepOpen   bool
+	deltaStart []byte // of a delta event of the open text
 }
 
 // NewUIEncoder returns an encoder for the events of one reply.
@@ -50,120 +48,106 @@ func (e *UIEncoder) Started(started Started) error {
 	return e.flush()
 }
 
-// Chunk writes a piece of text, or the protocol's events for the terminal one. The protocol has no
-// positions within the text, so a chunk's offset is not written.
+// Chunk writes a piece of text, or the protocol's events for a part or the terminal one. The protocol has no
+// positions within the reply, so a chunk's are not written.
 func (e *UIEncoder) Chunk(chunk Chunk) error {
-	if chunk.End != nil {
-		return e.end(chunk.End)
+	e.buf = e.buf[:0]
+	switch {
+	case chunk.End != nil:
+		return e.end(chunk)
+	case chunk.Part != nil:
+		return e.part(chunk)
 	}
-	return e.delta(chunk.Text)
+	return e.delta(chunk)
 }
 
 // delta is the hot path: no reflection, and no allocation once the buffer has grown.
-func (e *UIEncoder) delta(text []byte) error {
-	buf := e.buf[:0]
-	if !e.textStarted {
-		e.textStarted = true
-		buf = append(buf, uiTextStart...)
+func (e *UIEncoder) delta(chunk Chunk) error {
+	if chunk.Step {
+		e.startStep()
 	}
-	buf = append(buf, uiDeltaStart...)
-	buf = appendJSONString(buf, text)
+	if !e.textOpen {
+		e.startText()
+	}
+	buf := append(e.buf, e.deltaStart...)
+	buf = appendJSONString(buf, chunk.Text)
 	e.buf = append(buf, "}\n\n"...)
 	return e.flush()
 }
 
-func (e *UIEncoder) end(end *Terminal) error {
-	e.buf = e.buf[:0]
-	if e.textStarted {
-		e.buf = append(e.buf, uiTextEnd...)
+func (e *UIEncoder) part(chunk Chunk) error {
+	events := uiPart(chunk)
+	if len(events) == 0 {
+		return nil
 	}
-	for _, event := range uiEnding(end) {
-		if err := e.add(event); err != nil {
-			return err
-		}
+	if chunk.Step {
+		e.startStep()
+	}
+	e.endText()
+	if err := e.add(events...); err != nil {
+		return err
+	}
+	return e.flush()
+}
+
+// end writes the events for the terminal one. A reply that ends right after results ends with an empty step: a client
+// whose last step is nothing but results sends them by itself, which it may have to while the reply waits.
+func (e *UIEncoder) end(chunk Chunk) error {
+	if chunk.Step && chunk.End.Awaiting == nil {
+		e.startStep()
+	}
+	e.endStep()
+	if err := e.add(uiEnding(chunk.End)...); err != nil {
+		return err
 	}
 	e.buf = append(e.buf, uiDone...)
 	return e.flush()
 }
 
-// add appends an event to the buffer.
-func (e *UIEncoder) add(event uiEvent) error {
-	data, err := json.Marshal(event)
-	if err != nil {
-		return fmt.Errorf("encode %s: %w", event.Type, err)
+func (e *UIEncoder) startStep() {
+	e.endStep()
+	e.stepOpen = true
+	e.buf = append(e.buf, uiStepStart...)
+}
+
+func (e *UIEncoder) endStep() {
+	e.endText()
+	if e.stepOpen {
+		e.stepOpen = false
+		e.buf = append(e.buf, uiStepEnd...)
 	}
-	e.buf = fmt.Appendf(e.buf, "data: %s\n\n", data)
+}
+
+func (e *UIEncoder) startText() {
+	e.textOpen = true
+	e.texts++
+	e.buf = fmt.Appendf(e.buf, "data: {\"type\":\"text-start\",\"id\":%q}\n\n", e.textID())
+	e.deltaStart = fmt.Appendf(nil, "data: {\"type\":\"text-delta\",\"id\":%q,\"delta\":", e.textID())
+}
+
+func (e *UIEncoder) endText() {
+	if e.textOpen {
+		e.textOpen = false
+		e.buf = fmt.Appendf(e.buf, "data: {\"type\":\"text-end\",\"id\":%q}\n\n", e.textID())
+	}
+}
+
+// textID is the id of the latest text part.
+func (e *UIEncoder) textID() string {
+	if e.texts == 1 {
+		return "text"
+	}
+	return "text-" + strconv.Itoa(e.texts)
+}
+
+// add appends events to the buffer.
+func (e *UIEncoder) add(events ...uiEvent) error {
+	for _, event := range events {
+		data, err := json.Marshal(event)
+		if err != nil {
+			return fmt.Errorf("encode %s: %w", event.Type, err)
+		}
+		e.buf = fmt.Appendf(e.buf, "data: %s\n\n", data)
+	}
 	return nil
-}
-
-// uiEvent is an event of a UI message stream, other than its text.
-type uiEvent struct {
-	Type         string     `json:"type"`
-	MessageID    *uuid.UUID `json:"messageId,omitempty"`
-	FinishReason string     `json:"finishReason,omitempty"`
-	ErrorText    *string    `json:"errorText,omitempty"`
-	Metadata     any        `json:"messageMetadata,omitempty"`
-}
-
-// The metadata of a UI message. Clients merge that of the ending into that of the start. Status is
-// "streaming" until the ending replaces it with the stored message's status: a message that still has
-// "streaming" after its stream was cut off on the way.
-type (
-	uiStarted struct {
-		Status string `json:"status"`
-		Started
-	}
-	uiCompleted struct {
-		Status string `json:"status"`
-		*Completed
-	}
-	uiFailed struct {
-		Status string `json:"status"`
-		*Failed
-	}
-	uiCancelled struct {
-		Status string `json:"status"`
-		*Cancelled
-	}
-)
-
-func uiStart(started Started) uiEvent {
-	return uiEvent{Type: "start", MessageID: &started.MessageID, Metadata: uiStarted{"streaming", started}}
-}
-
-// uiEnding returns the protocol's events for a terminal one. Clients ignore everything after an error event,
-// which itself has room for a sentence only, so the metadata comes first.
-func uiEnding(end *Terminal) []uiEvent {
-	const metadata = "message-metadata"
-	switch {
-	case end.Completed != nil:
-		reason := uiFinishReason(end.Completed.FinishReason)
-		return []uiEvent{{Type: "finish", FinishReason: reason, Metadata: uiCompleted{"complete", end.Completed}}}
-	case end.Cancelled != nil:
-		return []uiEvent{
-			{Type: metadata, Metadata: uiCancelled{"cancelled", end.Cancelled}},
-			{Type: "abort"},
-		}
-	default:
-		return []uiEvent{
-			{Type: metadata, Metadata: uiFailed{uiFailedStatus(end.Failed), end.Failed}},
-			{Type: "error", ErrorText: &end.Failed.Message},
-		}
-	}
-}
-
-// uiFinishReason spells a finish reason as the protocol does. Clients refuse any other word.
-func uiFinishReason(reason string) string {
-	switch reason {
-	case "stop", "length", "content_filter":
-		return strings.ReplaceAll(reason, "_", "-")
-	}
-	return "other"
-}
-
-func uiFailedStatus(failed *Failed) string {
-	if failed.Code == string(fault.Interrupted) {
-		return "interrupted"
-	}
-	return "failed"
 }

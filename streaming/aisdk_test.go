@@ -106,7 +106,7 @@ func TestUIStreamOfAnyReply(t *testing.T) {
 func encodeUI(t *rapid.T, relay *Relay, after int) string {
 	var out wire
 	encoder := NewUIEncoder(&out)
-	reader := relay.Read(after)
+	reader := relay.Read(Place{Chars: after, Parts: -1})
 	defer reader.Close()
 	err := encoder.Started(Started{Offset: after})
 	for end := false; !end && err == nil; {
@@ -138,7 +138,7 @@ func readUI(t *rapid.T, stream string) string {
 			require.NoError(t, json.Unmarshal([]byte(data), &event))
 		}
 		require.Truef(t, strings.Contains(" "+follows[last]+" ", " "+event.Type+" "), "%q after %q", event.Type, last)
-		assert.Truef(t, (!strings.HasPrefix(event.Type, "text-") || event.ID == uiPart) && (event.Type != "error" || event.ErrorText != nil),
+		assert.Truef(t, (!strings.HasPrefix(event.Type, "text-") || event.ID == "text") && (event.Type != "error" || event.ErrorText != nil),
 			"a field is missing: %s", data)
 		last, text = event.Type, text+event.Delta
 	}

@@ -55,7 +55,7 @@ func fanOut(b *testing.B, pieces, readers int) {
 	var relay Relay
 	var reading sync.WaitGroup
 	for range readers {
-		reader := relay.Read(0)
+		reader := relay.Read(Place{})
 		reading.Go(func() {
 			defer reader.Close()
 			encoder := NewEncoder(io.Discard, replyID)

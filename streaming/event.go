@@ -13,6 +13,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/uuid"
+
+	"github.com/arcoscribe/throughline/internal/memory"
 )
 
 // The names of a stream's events. None is error, open, close or message: the usual React Native client uses
@@ -20,6 +22,8 @@ import (
 const (
 	EventStarted   = "message.started"
 	EventDelta     = "content.delta"
+	EventPart      = "part.added"
+	EventAwaiting  = "message.awaiting"
 	EventCompleted = "completion"
 	EventFailed    = "message.failed"
 	EventCancelled = "message.cancelled"
@@ -36,6 +40,8 @@ type Started struct {
 	Resumed bool `json:"resumed" description:"Whether this reader did not start the reply."`
 	// Offset is where this stream begins, in characters (Unicode code points) of the reply.
 	Offset int `json:"offset" description:"Where this stream begins, in characters (Unicode code points) of the reply."`
+	// Parts counts the parts of the reply before this stream.
+	Parts int `json:"parts,omitempty" description:"Parts of the reply before this stream; absent for 0."`
 }
 
 // Delta is the next piece of a reply's text.
@@ -46,12 +52,24 @@ type Delta struct {
 	Delta  string `json:"delta"`
 }
 
-// Usage is the tokens of one model call, as the model reported them.
+// PartAdded is the next of a reply's parts, whole.
+type PartAdded struct {
+	MessageID uuid.UUID `json:"message_id"`
+	// Index is the part's among the parts of the reply.
+	Index int `json:"index" description:"Parts of the reply before this one."`
+	// Offset counts the characters of the reply before the part, as its own At does.
+	Offset int          `json:"offset" description:"Characters of the reply before this part."`
+	Part   *memory.Part `json:"part"`
+}
+
+// Usage is the tokens of a reply's model calls, as the model reported them.
 type Usage struct {
 	InputTokens int `json:"input_tokens"`
 	// CachedTokens is the part of InputTokens that came from the provider's prompt cache.
 	CachedTokens int `json:"cached_tokens" description:"Those of input_tokens that the provider had in its prompt cache."`
 	OutputTokens int `json:"output_tokens"`
+	// Estimated says that the model did not report all of them, and that they were counted here.
+	Estimated bool `json:"estimated,omitempty" description:"Whether the model did not report them, so that they are our own count."`
 }
 
 // Completed ends a stream whose reply is complete and stored.
@@ -63,6 +81,10 @@ type Completed struct {
 	Usage        Usage     `json:"usage"`
 	// ContentLength counts the characters (Unicode code points) of the whole reply.
 	ContentLength int `json:"content_length"`
+	// Parts counts the parts of the whole reply.
+	Parts int `json:"parts,omitempty" description:"Parts of the whole reply; absent for 0."`
+	// AnsweredBy is the model variant that answered in place of ModelVariant; empty when that one did.
+	AnsweredBy string `json:"answered_by,omitempty" description:"The fallback that answered in place of model_variant."`
 	// Memory is the receipt: how much of the chat the model was shown, and in which form.
 	Memory json.RawMessage `json:"memory" description:"The receipt; null for a reply that was stored without one."`
 }
@@ -86,9 +108,30 @@ type Cancelled struct {
 	ContentLength int       `json:"content_length" description:"Characters (Unicode code points) that were said."`
 }
 
+// Awaiting ends a stream whose reply goes on once calls of tools are answered. Text and parts until then are stored.
+type Awaiting struct {
+	MessageID     uuid.UUID `json:"message_id"`
+	ChatID        uuid.UUID `json:"chat_id"`
+	ContentLength int       `json:"content_length" description:"Characters (Unicode code points) of the reply so far."`
+	// Open are the calls without an answer, in the order in which the model made them.
+	Open []OpenCall `json:"open" description:"The calls that have no answer yet."`
+	// ExpiresAt is when calls without an answer end.
+	ExpiresAt time.Time `json:"expires_at" description:"When the calls end if they have no answer by then."`
+}
+
+// OpenCall is a call of a tool that waits for its answer.
+type OpenCall struct {
+	CallID string `json:"call_id"`
+	Name   string `json:"name"`
+	// Run is where the tool runs, and Approval whether the user has to approve that, as in the call's part.
+	Run      string `json:"run" enum:"client,server" description:"Where the tool runs."`
+	Approval bool   `json:"approval" description:"Whether the user has to approve the call."`
+}
+
 // Terminal is the last event of a stream: exactly one of its fields is set.
 type Terminal struct {
 	Completed *Completed
+	Awaiting  *Awaiting
 	Failed    *Failed
 	Cancelled *Cancelled
 }
@@ -103,6 +146,8 @@ func (t Terminal) event() (name string, payload any) {
 	switch {
 	case t.Completed != nil:
 		return EventCompleted, t.Completed
+	case t.Awaiting != nil:
+		return EventAwaiting, t.Awaiting
 	case t.Cancelled != nil:
 		return EventCancelled, t.Cancelled
 	default:
@@ -140,11 +185,13 @@ func (e *eventWriter) write(data []byte) error {
 }
 
 // Encoder writes the events of one reply as server-sent events: LF line ends, one data line of JSON per
-// event, and an id that is a position in the text. The id is an event's last line: some clients use it as
+// event, and an id that is a position in the reply: "<characters>" until its first part, then "<characters>.<parts>",
+// and "end" when it has ended. The id is an event's last line: some clients use it as
 // soon as they read it, and must not have the position without its text when the connection breaks within
 // an event. An Encoder is used by one goroutine.
 type Encoder struct {
 	eventWriter
+	messageID uuid.UUID
 	// Both are constant for a stream, so they are formatted once.
 	deltaStart []byte // of a delta event, up to its offset
 	idStart    []byte // "\nid: <message id>:"
@@ -154,6 +201,7 @@ type Encoder struct {
 func NewEncoder(w io.Writer, messageID uuid.UUID) *Encoder {
 	return &Encoder{
 		eventWriter: eventWriter{w: w},
+		messageID:   messageID,
 		deltaStart:  fmt.Appendf(nil, "event: %s\ndata: {\"message_id\":%q,\"offset\":", EventDelta, messageID),
 		idStart:     fmt.Appendf(nil, "\nid: %s:", messageID),
 	}
@@ -161,38 +209,60 @@ func NewEncoder(w io.Writer, messageID uuid.UUID) *Encoder {
 
 // Started writes the first event.
 func (e *Encoder) Started(started Started) error {
-	return e.event(strconv.Itoa(started.Offset), EventStarted, started)
+	return e.event(EventStarted, started, appendPosition(nil, started.Offset, started.Parts))
 }
 
-// Chunk writes a piece of text or the terminal event.
+// Chunk writes a piece of text, a part or the terminal event.
 func (e *Encoder) Chunk(chunk Chunk) error {
-	if chunk.End != nil {
-		name, payload := chunk.End.event()
-		return e.event("end", name, payload)
+	switch {
+	case chunk.End != nil:
+		return e.end(chunk)
+	case chunk.Part != nil:
+		added := PartAdded{MessageID: e.messageID, Index: chunk.Index, Offset: chunk.Part.At, Part: chunk.Part}
+		return e.event(EventPart, added, appendPosition(nil, chunk.Offset, chunk.Parts))
 	}
-	return e.delta(chunk.Offset, chunk.Text)
+	return e.delta(chunk)
 }
 
 // delta is the hot path: no reflection, and no allocation once the buffer has grown.
-func (e *Encoder) delta(offset int, text []byte) error {
+func (e *Encoder) delta(chunk Chunk) error {
 	buf := append(e.buf[:0], e.deltaStart...)
-	buf = strconv.AppendInt(buf, int64(offset), 10)
+	buf = strconv.AppendInt(buf, int64(chunk.Offset), 10)
 	buf = append(buf, `,"delta":`...)
-	buf = appendJSONString(buf, text)
+	buf = appendJSONString(buf, chunk.Text)
 	buf = append(buf, '}')
 	buf = append(buf, e.idStart...)
-	buf = strconv.AppendInt(buf, int64(offset+utf8.RuneCount(text)), 10)
+	buf = appendPosition(buf, chunk.Offset+utf8.RuneCount(chunk.Text), chunk.Parts)
 	e.buf = append(buf, "\n\n"...)
 	return e.flush()
 }
 
-func (e *Encoder) event(position, name string, payload any) error {
+// end writes the terminal event. A reply that waits goes on, so its position is a place in it.
+func (e *Encoder) end(chunk Chunk) error {
+	position := []byte("end")
+	if chunk.End.Awaiting != nil {
+		position = appendPosition(nil, chunk.Offset, chunk.Parts)
+	}
+	name, payload := chunk.End.event()
+	return e.event(name, payload, position)
+}
+
+func (e *Encoder) event(name string, payload any, position []byte) error {
 	data, err := json.Marshal(payload)
 	if err != nil {
 		return fmt.Errorf("encode %s: %w", name, err)
 	}
 	e.buf = fmt.Appendf(e.buf[:0], "event: %s\ndata: %s%s%s\n\n", name, data, e.idStart, position)
 	return e.flush()
+}
+
+// appendPosition appends a position in a reply, which names parts only where there are some.
+func appendPosition(buf []byte, chars, parts int) []byte {
+	buf = strconv.AppendInt(buf, int64(chars), 10)
+	if parts > 0 {
+		buf = strconv.AppendInt(append(buf, '.'), int64(parts), 10)
+	}
+	return buf
 }
 
 // appendJSONString appends text as a JSON string (RFC 8259, section 7). Control characters are
@@ -220,4 +290,12 @@ func appendJSONString(buf, text []byte) []byte {
 	}
 	buf = append(buf, text[start:]...)
 	return append(buf, '"')
+}
+
+// Plus returns the sum of the tokens of two calls.
+func (u Usage) Plus(other Usage) Usage {
+	return Usage{
+		InputTokens: u.InputTokens + other.InputTokens, CachedTokens: u.CachedTokens + other.CachedTokens, OutputTokens: u.OutputTokens + other.OutputTokens,
+		Estimated: u.Estimated || other.Estimated,
+	}
 }

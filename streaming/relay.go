@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"unicode/utf8"
+
+	"github.com/arcoscribe/throughline/internal/memory"
 )
 
 // ErrBroken reports that nothing fills the relay any more although the reply continues at another server.
@@ -16,8 +18,8 @@ var ErrBroken = errors.New("the stream was broken off")
 // further behind gets all of them as one chunk.
 const maxLag = 32
 
-// Relay passes one reply from its writer to any number of readers. It holds the reply's text and the ends
-// of its latest pieces. A reader is a position in that text, so one that falls behind gets a larger chunk
+// Relay passes one reply from its writer to any number of readers. It holds the reply's text, the ends of its
+// latest pieces, and its parts. A reader is a position in these, so one that falls behind gets a larger chunk
 // next time: the writer never waits for a reader, and nothing is queued for one.
 //
 // The zero value is ready for use. One goroutine writes; any number read.
@@ -27,10 +29,27 @@ type Relay struct {
 	pieces  int         // appended so far
 	ends    [maxLag]int // byte offsets of the ends of the latest pieces: piece n ends at ends[n%maxLag]
 	chars   int
+	parts   []memory.Part // append-only, as text is
+	before  []passage     // the text before each part
 	opened  bool
 	broken  bool
 	end     *Terminal
 	readers []*Reader
+}
+
+// passage is the text of a relay up to some place.
+type passage struct{ bytes, pieces int }
+
+// Place is a position in a reply: a number of characters, and of parts.
+type Place struct {
+	Chars int
+	// Parts is below 0 when only the characters are known. Then the parts at that very place come after it.
+	Parts int
+}
+
+// has reports whether a client at this place has the part with that index.
+func (p Place) has(part *memory.Part, index int) bool {
+	return part.At < p.Chars || part.At == p.Chars && index < p.Parts
 }
 
 // Open records that the model accepted the call, before there is any text.
@@ -57,6 +76,18 @@ func (r *Relay) Append(delta string) {
 	r.wake()
 }
 
+// AddPart adds a part after the text so far, and returns it with its place.
+func (r *Relay) AddPart(part memory.Part) memory.Part {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.opened = true
+	part.At = r.chars
+	r.parts = append(r.parts, part)
+	r.before = append(r.before, passage{bytes: len(r.text), pieces: r.pieces})
+	r.wake()
+	return part
+}
+
 // End closes the relay with its terminal event. Only the first call counts.
 func (r *Relay) End(terminal Terminal) {
 	r.mu.Lock()
@@ -69,7 +100,7 @@ func (r *Relay) End(terminal Terminal) {
 }
 
 // Break ends the relay without a terminal event, for a writer that has to stop while the reply continues
-// at another server. Readers get the text that there is, then ErrBroken.
+// at another server. Readers get all that there is, then ErrBroken.
 func (r *Relay) Break() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -91,6 +122,30 @@ func (r *Relay) Text() (text string, chars int) {
 	return string(r.text), r.chars
 }
 
+// Parts returns the parts so far. The relay owns them: the caller may keep them, but not change them.
+func (r *Relay) Parts() []memory.Part {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clip(r.parts)
+}
+
+// Place returns the place in the reply so far that comes nearest to the one that a client names.
+func (r *Relay) Place(at Place) Place {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	chars := min(max(at.Chars, 0), r.chars)
+	least, most := 0, 0
+	for i := range r.parts {
+		if r.parts[i].At < chars {
+			least++
+		}
+		if r.parts[i].At <= chars {
+			most++
+		}
+	}
+	return Place{Chars: chars, Parts: min(max(at.Parts, least), most)}
+}
+
 // wake leaves a signal for each reader. One that has not taken the last signal needs no second.
 // The caller holds mu.
 func (r *Relay) wake() {
@@ -102,12 +157,13 @@ func (r *Relay) wake() {
 	}
 }
 
-// Read returns a reader of the text after that many characters; below 0 counts as 0. A reader that starts past
-// the end waits until the text gets there, or the reply ends. The caller closes it.
-func (r *Relay) Read(after int) *Reader {
+// Read returns a reader of what comes after a place: the text after its characters and, in order with that, the parts
+// that a client there does not have. A reader that starts past the end waits until the reply gets there, or ends. The
+// caller closes it.
+func (r *Relay) Read(at Place) *Reader {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	reader := &Reader{relay: r, signal: make(chan struct{}, 1), skip: max(after, 0)}
+	reader := &Reader{relay: r, signal: make(chan struct{}, 1), start: at}
 	r.readers = append(r.readers, reader)
 	return reader
 }
@@ -116,44 +172,56 @@ func (r *Relay) Read(after int) *Reader {
 type Reader struct {
 	relay  *Relay
 	signal chan struct{}
-	bytes  int // read so far
-	pieces int // read so far, the last one perhaps in part
-	chars  int // read so far
-	skip   int // characters still to pass over, because the client has them
+	start  Place // the client has everything up to there
+	bytes  int   // read so far
+	pieces int   // read so far
+	chars  int   // read so far
+	parts  int   // read so far
 }
 
-// Chunk is the next part for a reader: text, or the terminal event after all of the text.
+// Chunk is the next of a reply for a reader: text, or a part, or the terminal event after all of them.
 type Chunk struct {
-	// Offset counts the characters of the reply before Text.
+	// Offset counts the characters of the reply before the chunk.
 	Offset int
 	// Text belongs to the relay: the caller may keep it, but not change it.
 	Text []byte
-	// More reports that there is more text already: who writes the chunks can write several at once.
+	// Part is nil for a text. It belongs to the relay, too.
+	Part *memory.Part
+	// Index is the part's among the parts of the reply.
+	Index int
+	// Parts counts the parts of the reply up to the end of the chunk.
+	Parts int
+	// Answer is of a call: its approval or else its result, if the relay has that already; nil for a call that is open.
+	Answer *memory.Part
+	// Step reports that the chunk is the first that follows results of tools.
+	Step bool
+	// More reports that there is more text already, or a part: who writes the chunks can write several at once.
 	More bool
-	// End is nil until all of the text was returned.
+	// End is nil until everything else was returned.
 	End *Terminal
 }
 
 // Next waits for the next chunk. Its error is the context's, or ErrBroken.
 func (r *Reader) Next(ctx context.Context) (Chunk, error) {
 	for {
-		text, more, end, broken := r.unread()
-		text, skipped := r.pass(text)
+		chunk, broken := r.unread()
 		switch {
-		case len(text) > 0:
-			chunk := Chunk{Offset: r.chars, Text: text, More: more}
-			r.bytes += len(text)
-			r.chars += utf8.RuneCount(text)
+		case chunk.Text != nil:
+			if r.pass(&chunk) {
+				return chunk, nil
+			}
+		case chunk.Part != nil:
+			if !r.start.has(chunk.Part, chunk.Index) {
+				return chunk, nil
+			}
+		case chunk.End != nil:
 			return chunk, nil
-		case skipped:
-			continue // there may be more
-		case end != nil:
-			return Chunk{Offset: r.chars, End: end}, nil
 		case broken:
 			return Chunk{}, ErrBroken
-		}
-		if err := r.wait(ctx); err != nil {
-			return Chunk{}, err
+		default:
+			if err := r.wait(ctx); err != nil {
+				return Chunk{}, err
+			}
 		}
 	}
 }
@@ -195,33 +263,83 @@ func (r *Reader) state() (opened bool, end *Terminal) {
 	return r.relay.opened, r.relay.end
 }
 
-// unread returns the next piece of text, or all pieces at once for a reader that is far behind or has
-// something to skip, and whether there are more. Only when there is no text does it return how the relay ended.
-func (r *Reader) unread() (text []byte, more bool, end *Terminal, broken bool) {
-	r.relay.mu.Lock()
-	defer r.relay.mu.Unlock()
-	lag := r.relay.pieces - r.pieces
-	if lag == 0 {
-		return nil, false, r.relay.end, r.relay.broken
+// unread takes the next chunk from the relay: the text up to the next part, that part, or the terminal event after all
+// of them. The chunk is empty when there is nothing yet, or never will be.
+func (r *Reader) unread() (chunk Chunk, broken bool) {
+	relay := r.relay
+	relay.mu.Lock()
+	defer relay.mu.Unlock()
+	chunk.Offset = r.chars
+	to, isPart := passage{bytes: len(relay.text), pieces: relay.pieces}, r.parts < len(relay.parts)
+	if isPart {
+		to = relay.before[r.parts]
 	}
-	to := len(r.relay.text)
-	if r.skip == 0 && lag <= maxLag {
-		to = r.relay.ends[r.pieces%maxLag]
-		lag = 1
+	switch {
+	case r.pieces < to.pieces:
+		chunk.Text = r.text(to)
+	case isPart:
+		chunk.Part, chunk.Index = &relay.parts[r.parts], r.parts
+		r.parts++
+		chunk.Answer = answerTo(chunk.Part, relay.parts[r.parts:])
+	default:
+		chunk.End, broken = relay.end, relay.broken
 	}
-	r.pieces += lag
-	return r.relay.text[r.bytes:to:to], r.pieces < r.relay.pieces, nil, false
+	chunk.Parts = r.parts
+	chunk.More = r.pieces < relay.pieces || r.parts < len(relay.parts)
+	chunk.Step = beginsStep(&chunk, relay.parts)
+	return chunk, broken
 }
 
-// pass drops the characters that are still to be skipped from the beginning of text.
-func (r *Reader) pass(text []byte) (rest []byte, skipped bool) {
-	for r.skip > 0 && len(text) > 0 {
-		_, size := utf8.DecodeRune(text)
-		text = text[size:]
-		r.bytes += size
-		r.chars++
-		r.skip--
-		skipped = true
+// text takes the next piece, or all pieces up to a place at once for a reader that is far behind or has something to
+// pass over. The caller holds the relay's mu.
+func (r *Reader) text(to passage) []byte {
+	if r.chars >= r.start.Chars && r.relay.pieces-r.pieces <= maxLag {
+		to = passage{bytes: r.relay.ends[r.pieces%maxLag], pieces: r.pieces + 1}
 	}
-	return text, skipped
+	r.pieces = to.pieces
+	return r.relay.text[r.bytes:to.bytes:to.bytes]
+}
+
+// pass moves the reader over a text, and reports whether any of it is left to return: the chunk loses the characters
+// that the client has.
+func (r *Reader) pass(chunk *Chunk) bool {
+	r.bytes += len(chunk.Text)
+	for r.chars < r.start.Chars && len(chunk.Text) > 0 {
+		_, size := utf8.DecodeRune(chunk.Text)
+		chunk.Text = chunk.Text[size:]
+		r.chars++
+		chunk.Step = false
+	}
+	chunk.Offset = r.chars
+	r.chars += utf8.RuneCount(chunk.Text)
+	return len(chunk.Text) > 0
+}
+
+// answerTo returns the first of the later parts that answers a call, nil where none does or the part is no call.
+func answerTo(part *memory.Part, later []memory.Part) *memory.Part {
+	if part.Type != memory.PartCall {
+		return nil
+	}
+	i := slices.IndexFunc(later, func(other memory.Part) bool { return isAnswer(&other) && other.CallID == part.CallID })
+	if i < 0 {
+		return nil
+	}
+	return &later[i]
+}
+
+func isAnswer(part *memory.Part) bool {
+	return part.Type == memory.PartApproval || part.Type == memory.PartResult
+}
+
+// beginsStep reports whether nothing stands between a chunk and the last results before it.
+func beginsStep(chunk *Chunk, parts []memory.Part) bool {
+	before := chunk.Parts
+	if chunk.Part != nil {
+		before = chunk.Index
+	}
+	if before == 0 || chunk.Part != nil && isAnswer(chunk.Part) {
+		return false
+	}
+	last := &parts[before-1]
+	return isAnswer(last) && last.At == chunk.Offset
 }

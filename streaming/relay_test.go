@@ -45,7 +45,7 @@ func drain(t *testing.T, reader *Reader) (pieces []string, end *Terminal) {
 func TestReaderThatKeepsUpGetsEachPiece(t *testing.T) {
 	t.Parallel()
 	var relay Relay
-	reader := relay.Read(0)
+	reader := relay.Read(Place{})
 	defer reader.Close()
 	offset := 0
 	for _, piece := range []string{"Hé", "llo", " 👋🏽", " wörld"} {
@@ -63,7 +63,7 @@ func TestReaderThatKeepsUpGetsEachPiece(t *testing.T) {
 func TestChunkTellsWhetherThereIsMoreText(t *testing.T) {
 	t.Parallel()
 	var relay Relay
-	reader := relay.Read(0)
+	reader := relay.Read(Place{})
 	defer reader.Close()
 	for _, behind := range []int{1, 3} {
 		for range behind {
@@ -84,7 +84,7 @@ func TestReaderFarBehindGetsOneLargePiece(t *testing.T) {
 		behind, chunks int
 	}{{1, 1}, {maxLag, maxLag}, {maxLag + 1, 1}, {100 * maxLag, 1}} {
 		var relay Relay
-		reader := relay.Read(0)
+		reader := relay.Read(Place{})
 		for range c.behind {
 			relay.Append("ab")
 		}
@@ -99,7 +99,7 @@ func TestReaderFarBehindGetsOneLargePiece(t *testing.T) {
 func TestReaderThatCaughtUpGetsPiecesAgain(t *testing.T) {
 	t.Parallel()
 	var relay Relay
-	reader := relay.Read(0)
+	reader := relay.Read(Place{})
 	defer reader.Close()
 	for range maxLag + 1 {
 		relay.Append("x")
@@ -117,7 +117,7 @@ func TestReaderPastTheEndWaits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var relay Relay
-		reader := relay.Read(4)
+		reader := relay.Read(Place{Chars: 4, Parts: -1})
 		defer reader.Close()
 		got := make(chan Chunk, 1)
 		go func() {
@@ -145,7 +145,7 @@ func TestOnlyTheFirstEndCounts(t *testing.T) {
 	var relay Relay
 	relay.End(done("first"))
 	relay.End(broken("second"))
-	reader := relay.Read(0)
+	reader := relay.Read(Place{})
 	defer reader.Close()
 	for range 2 { // a second Next returns the end again
 		_, end := drain(t, reader)
@@ -157,7 +157,7 @@ func TestNextEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var relay Relay
-		reader := relay.Read(0)
+		reader := relay.Read(Place{})
 		defer reader.Close()
 		ctx, cancel := context.WithCancel(t.Context())
 		failed := make(chan error, 1)
@@ -178,7 +178,7 @@ func TestNextEndsWithItsContext(t *testing.T) {
 func TestReaderThatNeverReadsDoesNotBlockTheWriter(t *testing.T) {
 	t.Parallel()
 	var relay Relay
-	idle, late := relay.Read(0), relay.Read(0)
+	idle, late := relay.Read(Place{}), relay.Read(Place{})
 	defer idle.Close()
 	defer late.Close()
 	for range 10_000 {
@@ -193,7 +193,7 @@ func TestReaderThatNeverReadsDoesNotBlockTheWriter(t *testing.T) {
 func TestChunksNeverChange(t *testing.T) {
 	t.Parallel()
 	var relay Relay
-	reader := relay.Read(0)
+	reader := relay.Read(Place{})
 	defer reader.Close()
 	var kept [][]byte
 	var want []string
@@ -214,7 +214,7 @@ func TestChunksNeverChange(t *testing.T) {
 func TestClosedReaderIsRemoved(t *testing.T) {
 	t.Parallel()
 	var relay Relay
-	gone, stays := relay.Read(0), relay.Read(0)
+	gone, stays := relay.Read(Place{}), relay.Read(Place{})
 	gone.Close()
 	gone.Close()
 	assert.Truef(t, len(relay.readers) == 1, "%d readers are known", len(relay.readers))
@@ -245,7 +245,7 @@ func TestWaitOpen(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				var relay Relay
-				early := relay.Read(0)
+				early := relay.Read(Place{})
 				defer early.Close()
 				answer := make(chan *Terminal, 1)
 				go func() {
@@ -256,7 +256,7 @@ func TestWaitOpen(t *testing.T) {
 				synctest.Wait()
 				require.Equal(t, 0, len(answer), "open before anything happened")
 				c.play(&relay)
-				late := relay.Read(0)
+				late := relay.Read(Place{})
 				defer late.Close()
 				end, err := late.WaitOpen(t.Context())
 				assert.Truef(t, err == nil && nameOf(end) == c.want, "late: %q, %v; want %q", nameOf(end), err, c.want)
@@ -276,7 +276,7 @@ func nameOf(end *Terminal) string {
 func TestWaitOpenEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	var relay Relay
-	reader := relay.Read(0)
+	reader := relay.Read(Place{})
 	defer reader.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -288,7 +288,7 @@ func TestWaitOpenEndsWithItsContext(t *testing.T) {
 func TestWaitOpenLeavesTheTextToNext(t *testing.T) {
 	t.Parallel()
 	var relay Relay
-	reader := relay.Read(0)
+	reader := relay.Read(Place{})
 	defer reader.Close()
 	relay.Append("first")
 	_, err := reader.WaitOpen(t.Context())
@@ -348,7 +348,7 @@ func relayTo(relay *Relay, pieces []string, followers []follower) []chan followe
 		for i, f := range followers {
 			if f.start == written {
 				results[i] = make(chan followed, 1)
-				reader := relay.Read(f.after)
+				reader := relay.Read(Place{Chars: f.after, Parts: -1})
 				go func() {
 					defer reader.Close()
 					text, from, err := followToEnd(reader)

@@ -8,10 +8,13 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/arcoscribe/throughline/internal/memory"
 )
 
 var (
@@ -19,6 +22,11 @@ var (
 	questionID = uuid.MustParse("0193a1b2-0000-7000-8000-000000000002")
 	replyID    = uuid.MustParse("0193a1b2-0000-7000-8000-000000000003")
 )
+
+var awaiting = &Awaiting{
+	MessageID: replyID, ChatID: chatID, ContentLength: 9, Open: []OpenCall{{CallID: "c1", Name: "tool", Run: "client"}},
+	ExpiresAt: time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC),
+}
 
 // wire is a stream as it was written: one element per Write.
 type wire struct{ writes []string }
@@ -46,6 +54,38 @@ func TestEventsToTheByte(t *testing.T) {
 		}, "event: content.delta\n" +
 			`data: {"message_id":"` + id + `","offset":7,"delta":"a \"b\"\\\u000d\n\t\u0000` +
 			"\x7f é 👋🏽 e\u0301 \u2028 </script>" + `"}` + "\nid: " + id + ":38\n\n"},
+		{"started after parts", func(e *Encoder) error {
+			return e.Started(Started{ChatID: chatID, UserMessageID: questionID, MessageID: replyID, ModelVariant: "arco", Offset: 7, Parts: 2})
+		}, "event: message.started\n" +
+			`data: {"chat_id":"0193a1b2-0000-7000-8000-000000000001","user_message_id":"0193a1b2-0000-7000-8000-000000000002","message_id":"` + id +
+			`","model_variant":"arco","resumed":false,"offset":7,"parts":2}` + "\nid: " + id + ":7.2\n\n"},
+		{"delta after parts", func(e *Encoder) error { return e.Chunk(Chunk{Offset: 7, Text: []byte("é"), Parts: 12}) },
+			"event: content.delta\n" + `data: {"message_id":"` + id + `","offset":7,"delta":"é"}` + "\nid: " + id + ":8.12\n\n"},
+		{"call", func(e *Encoder) error {
+			call := callOf("c1", "server", true)
+			call.At = 7
+			return e.Chunk(Chunk{Offset: 7, Part: &call, Index: 2, Parts: 3})
+		}, "event: part.added\n" +
+			`data: {"message_id":"` + id + `","index":2,"offset":7,"part":{"type":"tool_call","at":7,"call_id":"c1","name":"tool",` +
+			`"arguments":{"a":"\u003cé\u003e"},"run":"server","approval":true}}` + "\nid: " + id + ":7.3\n\n"},
+		{"result without an output", func(e *Encoder) error {
+			result := memory.Part{Type: memory.PartResult, CallID: "c1", Status: memory.ResultSkipped, Output: json.RawMessage("null")}
+			return e.Chunk(Chunk{Part: &result, Parts: 1})
+		}, "event: part.added\n" +
+			`data: {"message_id":"` + id + `","index":0,"offset":0,"part":{"type":"tool_result","at":0,"call_id":"c1","status":"skipped","output":null}}` +
+			"\nid: " + id + ":0.1\n\n"},
+		{"awaiting", func(e *Encoder) error { return e.Chunk(Chunk{Offset: 9, Parts: 3, End: &Terminal{Awaiting: awaiting}}) },
+			"event: message.awaiting\n" +
+				`data: {"message_id":"` + id + `","chat_id":"0193a1b2-0000-7000-8000-000000000001","content_length":9,` +
+				`"open":[{"call_id":"c1","name":"tool","run":"client","approval":false}],"expires_at":"2026-07-01T12:00:00Z"}` + "\nid: " + id + ":9.3\n\n"},
+		{"completion of parts", func(e *Encoder) error {
+			return e.Chunk(Chunk{Offset: 9, Parts: 3, End: &Terminal{Completed: &Completed{
+				MessageID: replyID, ChatID: chatID, FinishReason: "stop", ModelVariant: "arco", ContentLength: 9, Parts: 3, AnsweredBy: "arco-b",
+			}}})
+		}, "event: completion\n" +
+			`data: {"message_id":"` + id + `","chat_id":"0193a1b2-0000-7000-8000-000000000001","finish_reason":"stop","model_variant":"arco",` +
+			`"usage":{"input_tokens":0,"cached_tokens":0,"output_tokens":0},"content_length":9,"parts":3,"answered_by":"arco-b","memory":null}` +
+			"\nid: " + id + ":end\n\n"},
 		{"completion", func(e *Encoder) error {
 			return e.Chunk(Chunk{Offset: 9, End: &Terminal{Completed: &Completed{
 				MessageID: replyID, ChatID: chatID, FinishReason: "stop", ModelVariant: "arco",
@@ -84,7 +124,7 @@ func TestPaddingIsOneCommentOfAtLeast1KiB(t *testing.T) {
 // No event has a name that the usual React Native client uses itself.
 func TestEventNamesAreFree(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{EventStarted, EventDelta, EventCompleted, EventFailed, EventCancelled} {
+	for _, name := range []string{EventStarted, EventDelta, EventPart, EventAwaiting, EventCompleted, EventFailed, EventCancelled} {
 		switch name {
 		case "error", "open", "close", "message", "":
 			t.Errorf("the name %q is taken", name)
@@ -131,16 +171,19 @@ func TestEveryWriteReportsAGoneClient(t *testing.T) {
 	for protocol, e := range encoders(goneWriter{}) {
 		for name, err := range map[string]error{
 			"padding": e.Padding(), "started": e.Started(Started{}),
-			"delta": e.Chunk(Chunk{Text: []byte("secret words")}), "end": e.Chunk(Chunk{End: &end}),
+			"delta": e.Chunk(Chunk{Text: []byte("secret words")}), "part": e.Chunk(Chunk{Part: &memory.Part{Type: memory.PartSource, URL: "secret"}}),
+			"end": e.Chunk(Chunk{End: &end}),
 		} {
 			assert.Truef(t, errors.Is(err, errGone) && !strings.Contains(fmt.Sprint(err), "secret"), "%s, %s: %v", protocol, name, err)
 		}
 	}
 }
 
-func TestBrokenReceiptIsAnError(t *testing.T) {
+func TestBrokenJSONIsAnError(t *testing.T) {
 	t.Parallel()
 	for protocol, e := range encoders(io.Discard) {
 		assert.Errorf(t, e.Chunk(Chunk{End: &Terminal{Completed: &Completed{Memory: json.RawMessage("{")}}}), "%s: it is written", protocol)
+		result := memory.Part{Type: memory.PartResult, Status: memory.ResultDone, Output: json.RawMessage("{")}
+		assert.Errorf(t, e.Chunk(Chunk{Part: &result}), "%s: an output is written", protocol)
 	}
 }

@@ -62,12 +62,20 @@ var errUsage = errors.New("wrong use")
 // starter is what runs until ctx ends.
 type starter func(ctx context.Context, cfg config.Config, root string, out io.Writer, logger *slog.Logger) error
 
+// root is the folder of the project, in which this runs.
+const root = "."
+
 func runDev(ctx context.Context, stdout, stderr io.Writer, start starter) error {
 	cfg, err := config.Load(true)
 	if err != nil {
 		return err
 	}
-	return start(ctx, cfg, ".", stdout, cfg.NewLogger(stderr))
+	cfg, stop, err := dev.OfferTools(cfg, root, config.Environment)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	return start(ctx, cfg, root, stdout, cfg.NewLogger(stderr))
 }
 
 func playDemo(ctx context.Context, args []string, stdout, stderr io.Writer) error {

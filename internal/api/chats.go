@@ -125,14 +125,14 @@ type Chat struct {
 
 // Message is a stored message as its owner sees it.
 type Message struct {
-	_               struct{}        `description:"A message as it is stored. A reply that is still running has no content yet."`
+	_               struct{}        `description:"A message as it is stored. A reply that runs has its steps so far: text and parts of what is done."`
 	ID              uuid.UUID       `json:"id"`
 	ClientMessageID *uuid.UUID      `json:"client_message_id" doc:"client_message_id"`
 	ChatID          uuid.UUID       `json:"chat_id"`
 	Seq             int64           `json:"seq" description:"The message's place in its chat: 1, 2, 3 … Deleted messages leave gaps."`
 	Role            string          `json:"role" enum:"user,assistant,system,tool"`
 	Content         string          `json:"content"`
-	Status          string          `json:"status" enum:"complete,streaming,failed,cancelled,interrupted"`
+	Status          string          `json:"status" enum:"complete,streaming,awaiting,failed,cancelled,interrupted"`
 	ReplyTo         *uuid.UUID      `json:"reply_to" description:"The user message that a reply answers; null for none."`
 	ParentID        *uuid.UUID      `json:"parent_id" description:"The message before it, null for the first."`
 	SupersededBy    *uuid.UUID      `json:"superseded_by" doc:"superseded_by"`
@@ -144,6 +144,7 @@ type Message struct {
 	Rating          *int16          `json:"rating" minimum:"-1" maximum:"1" description:"How the user liked it: 1 for good, -1 for bad; null for not rated."`
 	ToolCalls       json.RawMessage `json:"tool_calls" type:"array,null" description:"What an assistant asked of tools: an array, as the model's API writes it."`
 	ToolCallID      *string         `json:"tool_call_id" description:"The call that a tool's message answers."`
+	Parts           json.RawMessage `json:"parts" type:"array,null" description:"What a reply holds beside its text, in order; null for nothing."`
 	Name            *string         `json:"name" description:"Who speaks within the role, such as the tool's name."`
 	ToolName        *string         `json:"tool_name" description:"The tool through which a user's message came."`
 	Metadata        json.RawMessage `json:"metadata" type:"object" description:"The app's own facts."`

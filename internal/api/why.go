@@ -14,7 +14,7 @@ type Why struct {
 	ChatID        uuid.UUID       `json:"chat_id"`
 	MessageID     uuid.UUID       `json:"message_id" description:"The reply's."`
 	Seq           int64           `json:"seq" description:"The reply's."`
-	Status        string          `json:"status" enum:"complete,streaming,failed,cancelled,interrupted"`
+	Status        string          `json:"status" enum:"complete,streaming,awaiting,failed,cancelled,interrupted"`
 	UserMessageID *uuid.UUID      `json:"user_message_id" description:"The message that it answers; null for none."`
 	Receipt       *prompt.Receipt `json:"receipt" description:"null as long as the reply runs, and for a message that was imported or stored by an app."`
 	Brief         *WhyBrief       `json:"brief" description:"The brief that was shown; null for none."`

@@ -31,6 +31,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory/recall"
 	"github.com/arcoscribe/throughline/internal/metrics"
 	"github.com/arcoscribe/throughline/internal/postgres"
+	"github.com/arcoscribe/throughline/internal/toolcall"
 	"github.com/arcoscribe/throughline/internal/transfer"
 	"github.com/arcoscribe/throughline/internal/webui"
 	"github.com/arcoscribe/throughline/internal/work"
@@ -63,7 +64,7 @@ type App struct {
 	workPool *pgxpool.Pool // of DATABASE_DIRECT_URL; may be the same
 	pollOnly bool          // River polls for jobs, because the workers' pool cannot LISTEN
 
-	model    *llm.Client
+	model    *llm.Client                 // of memory's jobs, and of variants without a server of their own
 	embedder *llm.Embedder               // nil for recall by words alone, or for none
 	keys     func(context.Context) error // fails while tokens cannot be checked; nil without an API
 	worker   *jobs.Client                // nil without workers
@@ -288,8 +289,10 @@ func (a *App) makeServer(ctx context.Context, inserter *jobs.Client) error {
 	stored := postgres.NewHistory(a.pool, a.config.Memory, enqueue)
 	questions := a.makeQuestions()
 	found := a.makeFinder(stored, questions)
+	runner := toolcall.New(toolcall.Settings{Logger: a.logger, Metrics: a.metrics})
+	a.closers = append(a.closers, runner.Close)
 	a.chat = chat.New(chat.Config{
-		Store: turns, Model: a.model, SavePatience: a.doubles.SavePatience, Begun: extracts.EnqueueSoon,
+		Store: turns, Model: a.makeModels(), Tools: a.config.Tools, Runner: runner, SavePatience: a.doubles.SavePatience, Begun: extracts.EnqueueSoon,
 		Retrievers: retrievers(a.makeRememberer(questions), found), RetrieveTimeout: a.config.RecallDeadline,
 		Logger: a.logger, Metrics: a.metrics, Variants: a.config.Variants, Instructions: a.config.MainInstructions,
 		Limits: a.config.Memory, ChatDefaults: a.config.ChatDefaults, ReplyTimeout: a.config.ModelTimeout,
@@ -333,6 +336,17 @@ func (a *App) makeServer(ctx context.Context, inserter *jobs.Client) error {
 		return fmt.Errorf("HTTP_ADDR: %w", err)
 	}
 	return nil
+}
+
+// makeModels returns the models that reply.
+func (a *App) makeModels() *llm.Models {
+	variants := make(map[string]llm.Variant, len(a.config.Servers))
+	for name, server := range a.config.Servers {
+		variants[name] = llm.Variant(server)
+	}
+	models := llm.NewModels(a.model, variants)
+	a.closers = append(a.closers, models.Close)
+	return models
 }
 
 // audience is told what other servers did.

@@ -44,8 +44,13 @@ type Principal struct {
 	Begun bool
 	// Claims is JSON for request.jwt.claims: all claims as they were signed. It names the user and may hold their e-mail
 	// address and user_metadata, so it is never logged.
-	Claims string
+	Claims string `json:"-"`
+	// Token is the access token as it came, for what acts for the user elsewhere; "" where there was none. It is neither stored nor logged.
+	Token string `json:"-"`
 }
+
+// String names the user alone.
+func (p Principal) String() string { return p.UserID.String() }
 
 // Cell is one of several complete installations that have different users; the zero value where there is only one.
 type Cell struct {
@@ -149,7 +154,8 @@ func (v *Verifier) Verify(ctx context.Context, authorizationHeader string) (Prin
 	if found.expired(v.now()) {
 		return Principal{}, fault.Wrap(fault.SessionExpired, expiredToken, errExpired)
 	}
-	return Principal{UserID: found.UserID, Home: found.Home, ClientID: found.ClientID, Cell: v.cell, Claims: found.JSON}, nil
+	token, _ := bearerToken(authorizationHeader) // which check has read
+	return Principal{UserID: found.UserID, Home: found.Home, ClientID: found.ClientID, Cell: v.cell, Claims: found.JSON, Token: token}, nil
 }
 
 // check checks everything except the expiry, which comes last: only a token that is valid otherwise may be

@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -57,9 +58,23 @@ func TestPrincipalHasAllClaimsAsTheyWereSigned(t *testing.T) {
 	body := fmt.Sprintf(`{ "iss": "%s/auth/v1", "sub": "%s", "aud": ["authenticated", "else"], "role": "authenticated", "exp": %d,`+
 		` "app_metadata": {"plan": "pro", "seats": 12345678901234567890}, "hooked": [1, null], "user_metadata": {"name": "Zoë \ud83d\ude00 \ufffd \\u0000"}}`,
 		p.url, userID, clockStart.Add(time.Hour).Unix())
-	got, err := p.verifier(t).Verify(t.Context(), forge(t, `{"alg":"HS256"}`, body, secret))
+	header := forge(t, `{"alg":"HS256"}`, body, secret)
+	got, err := p.verifier(t).Verify(t.Context(), header)
 	require.NoError(t, err)
-	assert.Equal(t, Principal{UserID: userID, Home: true, Claims: body}, got, "principal")
+	assert.Equal(t, Principal{UserID: userID, Home: true, Claims: body, Token: strings.TrimPrefix(header, "Bearer ")}, got, "principal")
+}
+
+func TestPrincipalIsShownWithoutTokenAndClaims(t *testing.T) {
+	t.Parallel()
+	user := Principal{UserID: userID, Claims: "the claims", Token: "the token"}
+	var lines bytes.Buffer
+	for _, handler := range []slog.Handler{slog.NewJSONHandler(&lines, nil), slog.NewTextHandler(&lines, nil)} {
+		slog.New(handler).Info("a line", "user", user, "pointer", &user)
+	}
+	shown := lines.String() + fmt.Sprintf("%v %+v %s", user, user, &user)
+	assert.Contains(t, shown, userID.String())
+	assert.NotContains(t, shown, "the token")
+	assert.NotContains(t, shown, "the claims")
 }
 
 // jsonb refuses these, and every request of the user would fail.

@@ -32,7 +32,7 @@ func TestCompleteReply(t *testing.T) {
 		usage := streaming.Usage{InputTokens: 9, CachedTokens: 4, OutputTokens: 3}
 		saved := svc.store.savedReplies()[0]
 		want := FinishedReply{
-			ChatID: reply.Started.ChatID, MessageID: reply.Started.MessageID, Status: memory.StatusComplete,
+			Server: svc.id, ChatID: reply.Started.ChatID, MessageID: reply.Started.MessageID, Status: memory.StatusComplete,
 			Content: "Héllo 👋🏽", Tokens: text.Tokens("Héllo 👋🏽"),
 			Metadata: ReplyMetadata{ModelVariant: "arco", Model: "gpt-exact-1", ResponseID: "resp_1", FinishReason: "length", Usage: &usage,
 				Memory: &prompt.Receipt{Strategy: memory.StrategySummary, Sections: []prompt.Account{}}},
@@ -271,4 +271,19 @@ func TestForeignMetadataIsNotRead(t *testing.T) {
 		assert.NoErrorf(t, json.Unmarshal([]byte(given), &got), "%s", given)
 		assert.Equalf(t, "", cmp.Diff(want, got), "%s", given)
 	}
+}
+
+func TestUsageThatTheModelDoesNotReportIsCounted(t *testing.T) {
+	t.Parallel()
+	inService(t, func(t *testing.T, svc *testService) {
+		script := svc.scripted()
+		script.result = &ModelResult{Model: "gpt-exact-1", FinishReason: "stop"}
+		script.emit("One, two.")
+		script.finish()
+		_, end := readToEnd(t, svc.send(t, Message{Content: "Count."}))
+		usage, spent := end.Completed.Usage, svc.store.savedReplies()[0].Spent
+		assert.True(t, usage.Estimated && usage.InputTokens > 0, "%+v", usage)
+		assert.Equal(t, 4, usage.OutputTokens)
+		assert.Equal(t, usage, streaming.Usage{InputTokens: spent.InputTokens, OutputTokens: spent.OutputTokens, Estimated: spent.Estimated})
+	})
 }

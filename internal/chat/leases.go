@@ -134,7 +134,7 @@ type Stopped struct {
 	_         struct{}      `description:"The reply that was stopped."`
 	ChatID    uuid.UUID     `json:"chat_id"`
 	MessageID uuid.UUID     `json:"message_id" description:"The reply that was stopped, or the chat's latest one when none was running."`
-	Status    memory.Status `json:"status" enum:"complete,streaming,failed,cancelled,interrupted" doc:"cancelResult.status"`
+	Status    memory.Status `json:"status" enum:"complete,streaming,awaiting,failed,cancelled,interrupted" doc:"cancelResult.status"`
 }
 
 // Cancel stops the running reply of a chat, on whichever server it is generated, and returns it with its status, which
@@ -148,6 +148,9 @@ func (s *Service) Cancel(ctx context.Context, user auth.Principal, chatID uuid.U
 		return Stopped{}, fault.New(fault.MessageNotFound, "This chat has no reply to stop.")
 	}
 	stopped := Stopped{ChatID: stored.ChatID, MessageID: stored.MessageID, Status: stored.Status}
+	if stored.Status == memory.StatusAwaiting {
+		return s.skip(ctx, user, stopped)
+	}
 	if stored.Status != memory.StatusStreaming {
 		return stopped, nil
 	}
@@ -159,7 +162,7 @@ func (s *Service) Cancel(ctx context.Context, user auth.Principal, chatID uuid.U
 	if err := s.Store.RequestCancel(ctx, user, stored.MessageID); err != nil {
 		return stopped, err
 	}
-	f := s.joinFollower(user, stored)
+	f := s.joinFollower(user, stored, 0)
 	defer s.leaveFollower(f)
 	waiting, cancel := context.WithTimeout(ctx, s.SaveTimeout)
 	defer cancel()
@@ -167,9 +170,27 @@ func (s *Service) Cancel(ctx context.Context, user auth.Principal, chatID uuid.U
 	return stopped, ctx.Err() // another server that is slow is not an error
 }
 
+// skip ends a reply that waits. One that goes on at the same moment is stopped as any other.
+func (s *Service) skip(ctx context.Context, user auth.Principal, stopped Stopped) (Stopped, error) {
+	skipped, err := s.Store.SkipCalls(ctx, user, stopped.MessageID)
+	switch {
+	case err != nil:
+		return stopped, err
+	case skipped:
+		stopped.Status = memory.StatusCancelled
+		return stopped, nil
+	}
+	if g := s.find(stopped.MessageID); g != nil {
+		g.cancel(errCancelled)
+		stopped.waitFor(ctx, &g.relay)
+		return stopped, ctx.Err()
+	}
+	return stopped, s.Store.RequestCancel(ctx, user, stopped.MessageID)
+}
+
 // waitFor waits until the reply in the relay has ended, and is stored.
 func (s *Stopped) waitFor(ctx context.Context, reply *streaming.Relay) {
-	reader := reply.Read(maxReplyChars)
+	reader := reply.Read(streaming.Place{Chars: maxReplyChars})
 	defer reader.Close()
 	if chunk, err := reader.Next(ctx); err == nil {
 		s.Status = statusOf(*chunk.End)

@@ -21,6 +21,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory/text"
 	"github.com/arcoscribe/throughline/internal/metrics"
 	"github.com/arcoscribe/throughline/internal/testkit"
+	"github.com/arcoscribe/throughline/internal/work"
 	"github.com/arcoscribe/throughline/streaming"
 )
 
@@ -125,6 +126,8 @@ func value(t *testing.T, metric any) float64 {
 
 // fakeStore keeps replies in memory. A test sets the functions to fail or delay the methods.
 type fakeStore struct {
+	Store // what no test calls
+
 	mu      sync.Mutex
 	turns   []NewTurn
 	replies []StoredReply // oldest first
@@ -135,6 +138,8 @@ type fakeStore struct {
 	stop      []uuid.UUID // set by RequestCancel, returned by CancelRequested
 	deltas    []Delta
 	ended     []uuid.UUID
+	states    map[uuid.UUID]State // of replies with tools
+	charged   []work.Spent        // with steps
 
 	stored  StoredChat // returned by ReadChat
 	readErr error
@@ -152,7 +157,9 @@ type fakeStore struct {
 
 var _ Store = (*fakeStore)(nil)
 
-func newFakeStore() *fakeStore { return &fakeStore{} }
+func newFakeStore() *fakeStore {
+	return &fakeStore{states: map[uuid.UUID]State{}}
+}
 
 func (f *fakeStore) StartTurn(ctx context.Context, _ auth.Principal, turn NewTurn) (StartedTurn, error) {
 	started := StartedTurn{Started: true}
@@ -167,7 +174,7 @@ func (f *fakeStore) StartTurn(ctx context.Context, _ auth.Principal, turn NewTur
 	f.turns = append(f.turns, turn)
 	f.replies = append(f.replies, StoredReply{
 		ChatID: turn.ChatID, UserMessageID: turn.UserMessageID, MessageID: turn.MessageID,
-		Status: memory.StatusStreaming, Metadata: ReplyMetadata{ModelVariant: turn.Variant},
+		Status: memory.StatusStreaming, Metadata: ReplyMetadata{ModelVariant: turn.Variant}, Server: turn.Server,
 	})
 	return started, nil
 }
@@ -190,6 +197,7 @@ func (f *fakeStore) SaveReply(ctx context.Context, _ auth.Principal, reply Finis
 	for i := range f.replies {
 		if f.replies[i].MessageID == reply.MessageID {
 			f.replies[i].Status, f.replies[i].Content, f.replies[i].Metadata = reply.Status, reply.Content, reply.Metadata
+			f.replies[i].Parts = reply.Parts
 		}
 	}
 	return true, nil
@@ -348,7 +356,10 @@ func refusing(err error) func(context.Context) (ModelStream, error) {
 }
 
 // scriptedReply is a reply that a test emits step by step.
-type scriptedReply struct{ steps chan step }
+type scriptedReply struct {
+	steps  chan step
+	result *ModelResult // nil for the usual one
+}
 
 type step struct {
 	text string
@@ -364,14 +375,15 @@ func (s *scriptedReply) fail(cause error) { s.steps <- step{last: true, err: cau
 
 // stream is what a fakeModel answers with.
 func (s *scriptedReply) stream(ctx context.Context) (ModelStream, error) {
-	return &scriptedStream{ctx: ctx, steps: s.steps}, nil
+	return &scriptedStream{ctx: ctx, steps: s.steps, result: s.result}, nil
 }
 
 type scriptedStream struct {
-	ctx   context.Context //nolint:containedctx // as an HTTP stream holds its request's
-	steps <-chan step
-	delta string
-	err   error
+	ctx    context.Context //nolint:containedctx // as an HTTP stream holds its request's
+	steps  <-chan step
+	delta  string
+	err    error
+	result *ModelResult
 }
 
 func (s *scriptedStream) Next() bool {
@@ -390,6 +402,9 @@ func (s *scriptedStream) Err() error    { return s.err }
 func (s *scriptedStream) Close() error  { return nil }
 
 func (s *scriptedStream) Result() ModelResult {
+	if s.result != nil {
+		return *s.result
+	}
 	return ModelResult{Model: "gpt-exact-1", ResponseID: "resp_1", FinishReason: "length",
 		Usage: streaming.Usage{InputTokens: 9, CachedTokens: 4, OutputTokens: 3}}
 }

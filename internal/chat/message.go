@@ -12,6 +12,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/prompt"
 	"github.com/arcoscribe/throughline/internal/memory/text"
+	"github.com/arcoscribe/throughline/streaming"
 	"github.com/google/uuid"
 )
 
@@ -57,6 +58,10 @@ type Message struct {
 	ToolName string
 	// ToolInstructions are for this reply only. They follow the main model's instructions.
 	ToolInstructions string
+	// Tools are what the model may call; nil for all tools of the server, which an empty list is not.
+	Tools *[]ToolDeclaration
+	// ToolChoice is whether it has to call one at first; "" for ChoiceAuto.
+	ToolChoice ToolChoice
 	// Revive ends the expiry of a chat that has expired.
 	Revive bool
 	// Resume is where a client that sends the message again continues to read; nil for the beginning.
@@ -107,6 +112,7 @@ func (m *Message) normalize() error {
 		checkSource(wrong, i, source)
 	}
 	m.checkFiles(wrong)
+	m.checkTools(wrong)
 	if length := utf8.RuneCountInString(m.ToolName); length > MaxToolName || strings.ContainsFunc(m.ToolName, unicode.IsControl) {
 		wrong["tool_name"] = fmt.Sprintf("must be at most %d printable characters", MaxToolName)
 	}
@@ -173,11 +179,13 @@ type Cursor struct {
 	MessageID uuid.UUID
 	// After counts the characters that the reader has.
 	After int
+	// Parts counts the parts that the reader has; -1 when it does not say.
+	Parts int
 	// End reports that the reader has seen the terminal event.
 	End bool
 }
 
-// ParseCursor reads the id of an event: "<message id>:<characters>" or "<message id>:end".
+// ParseCursor reads the id of an event: "<message id>:<position>".
 func ParseCursor(eventID string) (Cursor, error) {
 	id, position, found := strings.Cut(eventID, ":")
 	messageID, err := uuid.Parse(id)
@@ -189,22 +197,35 @@ func ParseCursor(eventID string) (Cursor, error) {
 	return cursor, err
 }
 
-// ParsePosition reads a position in a reply: a number of characters, or "end".
+// ParsePosition reads a position in a reply: "<characters>", "<characters>.<parts>" or "end". There is none with 0 parts.
 func ParsePosition(position string) (Cursor, error) {
 	if position == "end" {
-		return Cursor{End: true}, nil
+		return Cursor{End: true, Parts: -1}, nil
 	}
-	if position == "" || strings.Trim(position, "0123456789") != "" {
-		return Cursor{}, fault.New(fault.BadRequest, "The place in the reply is neither a number of characters nor \"end\".")
+	chars, parts, named := strings.Cut(position, ".")
+	cursor := Cursor{After: count(chars), Parts: -1}
+	if named {
+		cursor.Parts = count(parts)
 	}
-	after, err := strconv.Atoi(position)
-	if err != nil {
-		after = maxReplyChars // a position past the end means the end, so a number too large for an int is no error
+	if cursor.After < 0 || named && cursor.Parts < 1 {
+		return Cursor{}, fault.New(fault.BadRequest, "The place in the reply is neither a number of characters, with or without one of parts, nor \"end\".")
 	}
-	return Cursor{After: after}, nil
+	return cursor, nil
 }
 
-// maxReplyChars is more characters than any reply has.
+// count reads a number of characters or parts; -1 for any other text.
+func count(text string) int {
+	if text == "" || strings.Trim(text, "0123456789") != "" {
+		return -1
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		return maxReplyChars // a position past the end means the end, so a number too large for an int is no error
+	}
+	return n
+}
+
+// maxReplyChars is more characters than any reply has, and more parts.
 const maxReplyChars = 1 << 40
 
 // checkFiles adds a sentence to wrong for each file that is refused, by its index.
@@ -277,3 +298,6 @@ func newFiles(files []memory.File) []NewFile {
 	}
 	return made
 }
+
+// place is the cursor's.
+func (c Cursor) place() streaming.Place { return streaming.Place{Chars: c.After, Parts: c.Parts} }

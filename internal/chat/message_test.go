@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"errors"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -99,21 +98,31 @@ func TestMessageLimits(t *testing.T) {
 func TestParseCursor(t *testing.T) {
 	t.Parallel()
 	id := uuid.MustParse("0193a1b2-0000-7000-8000-000000000003")
-	for text, want := range map[string]Cursor{
-		id.String() + ":0":                          {MessageID: id},
-		id.String() + ":1234":                       {MessageID: id, After: 1234},
-		id.String() + ":007":                        {MessageID: id, After: 7},
-		id.String() + ":end":                        {MessageID: id, End: true},
-		strings.ToUpper(id.String()) + ":1":         {MessageID: id, After: 1},
-		id.String() + ":" + strings.Repeat("9", 40): {MessageID: id, After: maxReplyChars},
+	for position, want := range map[string]Cursor{
+		"0":                                 {Parts: -1},
+		"1234":                              {After: 1234, Parts: -1},
+		"007":                               {After: 7, Parts: -1},
+		"end":                               {End: true, Parts: -1},
+		strings.Repeat("9", 40):             {After: maxReplyChars, Parts: -1},
+		"0.1":                               {Parts: 1},
+		"1234.56":                           {After: 1234, Parts: 56},
+		"12." + strings.Repeat("9", 40):     {After: 12, Parts: maxReplyChars},
+		strings.Repeat("9", 40) + ".000012": {After: maxReplyChars, Parts: 12},
 	} {
-		got, err := ParseCursor(text)
-		assert.Truef(t, err == nil && got == want, "%s: %+v, %v", text, got, err)
+		got, err := ParsePosition(position)
+		assert.Truef(t, err == nil && got == want, "%s: %+v, %v", position, got, err)
+		want.MessageID = id
+		for _, text := range []string{id.String(), strings.ToUpper(id.String())} {
+			got, err := ParseCursor(text + ":" + position)
+			assert.Truef(t, err == nil && got == want, "%s:%s: %+v, %v", text, position, got, err)
+		}
 	}
 	for _, text := range []string{
-		"", ":", "end", "12", id.String(), id.String() + ":", id.String() + ":-1", id.String() + ":+1", id.String() + ":1.5", id.String() + ":0x1",
-		id.String() + ":END", id.String() + ":end ", id.String() + ": 1", id.String() + ":1:2", id.String() + ":١", "{" + id.String() + "}:1",
-		"urn:uuid:" + id.String() + ":1", strings.ReplaceAll(id.String(), "-", "") + ":1", "0193a1b2-0000-7000-8000-00000000000g:1",
+		"", ":", "end", "12", id.String(), id.String() + ":", id.String() + ":-1", id.String() + ":+1", id.String() + ":1.0", id.String() + ":1.00",
+		id.String() + ":1.", id.String() + ":.1", id.String() + ":.", id.String() + ":1.-1", id.String() + ":1.+1", id.String() + ":-1.1",
+		id.String() + ":1.2.3", id.String() + ":1. 2", id.String() + ":1.٢", id.String() + ":1.end", id.String() + ":end.1", id.String() + ":1,2",
+		id.String() + ":0x1", id.String() + ":END", id.String() + ":end ", id.String() + ": 1", id.String() + ":1:2", id.String() + ":١",
+		"{" + id.String() + "}:1", "urn:uuid:" + id.String() + ":1", strings.ReplaceAll(id.String(), "-", "") + ":1", "0193a1b2-0000-7000-8000-00000000000g:1",
 	} {
 		_, err := ParseCursor(text)
 		wantFault(t, err, fault.BadRequest)
@@ -121,7 +130,9 @@ func TestParseCursor(t *testing.T) {
 }
 
 func FuzzParseCursor(f *testing.F) {
-	for _, text := range []string{"0193a1b2-0000-7000-8000-000000000003:12", "0193a1b2-0000-7000-8000-000000000003:end", ":", "x:1", "99999999999999999999"} {
+	for _, text := range []string{"0193a1b2-0000-7000-8000-000000000003:12", "0193a1b2-0000-7000-8000-000000000003:12.3",
+		"0193a1b2-0000-7000-8000-000000000003:end",
+		"0193a1b2-0000-7000-8000-000000000003:0.0", ":", "x:1", "99999999999999999999"} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -130,7 +141,7 @@ func FuzzParseCursor(f *testing.F) {
 			wantFault(t, err, fault.BadRequest)
 			return
 		}
-		assert.Truef(t, cursor.After >= 0 && (!cursor.End || cursor.After == 0) && cursor.After <= math.MaxInt,
+		assert.Truef(t, cursor.After >= 0 && (!cursor.End || cursor.After == 0 && cursor.Parts == -1) && (cursor.Parts == -1 || cursor.Parts > 0),
 			"%q: %+v", text, cursor)
 		if _, err := ParsePosition(text[37:]); err != nil || !strings.EqualFold(text[:36], cursor.MessageID.String()) {
 			t.Errorf("%q: %+v, %v", text, cursor, err)

@@ -15,6 +15,7 @@ import (
 // wait for it, and do not fail with it: their text is in their relays, and they store all of it at their end.
 type recorder struct {
 	store    Store
+	server   uuid.UUID
 	logger   *slog.Logger
 	metrics  *metrics.Metrics
 	interval time.Duration
@@ -137,6 +138,7 @@ func (r *recorder) collect(now time.Time) (next batch, waiting bool) {
 		if !now.IsZero() && now.Sub(g.recordedAt) < r.interval {
 			later = append(later, g)
 		} else if delta := g.takeUnrecorded(now); delta.Text != "" {
+			delta.Server = r.server
 			next.deltas = append(next.deltas, delta)
 		}
 	}

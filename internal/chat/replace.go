@@ -5,10 +5,12 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/streaming"
 	"github.com/google/uuid"
 )
 
@@ -75,10 +77,44 @@ func (s *Service) sendAgain(ctx context.Context, user auth.Principal, req sendRe
 	if err != nil {
 		return nil, err
 	}
+	if cursor == nil && earlier.isRetryable() && earlier.Continues {
+		if reply, err := s.takeOver(ctx, user, req.arrived, earlier); reply != nil || err != nil {
+			return reply, err
+		}
+	}
 	if cursor == nil && earlier.isRetryable() {
+		req.done = earlier.Parts
 		return s.retry(ctx, user, s.granted(req, earlier.Variant), earlier)
 	}
 	return s.readEarlier(ctx, user, earlier, cursor)
+}
+
+// takeOver goes on with a reply that stopped after a step. There is none when it cannot go on any more.
+func (s *Service) takeOver(ctx context.Context, user auth.Principal, arrived time.Time, earlier EarlierTurn) (*Reply, error) {
+	var reply LockedReply
+	err := s.inTime(context.WithoutCancel(ctx), func(ctx context.Context) error {
+		return s.Store.ChangeReply(ctx, user, earlier.MessageID, func(found *LockedReply) (ReplyChange, error) {
+			change := found.again()
+			reply = *found
+			switch {
+			case !found.continues():
+			case !goesOn(found.Parts): // only its user can
+				change.Status, change.WaitUntil = memory.StatusAwaiting, found.Now.Add(waitsFor)
+			default:
+				change.Status, change.Server, change.Lease = memory.StatusStreaming, s.id, s.Lease
+			}
+			return change, nil
+		})
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case reply.Status.Open() || reply.continues() && !goesOn(reply.Parts): // another request was first, or it waits now
+		return s.readEarlier(ctx, user, earlier, nil)
+	case !reply.continues():
+		return nil, nil //nolint:nilnil // then it is generated anew
+	}
+	return s.goOn(ctx, user, arrived, &reply, streaming.Place{}), nil
 }
 
 // granted returns the request with the variant that is to answer: the one to which its quota was downgraded, or that of the first

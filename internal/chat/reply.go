@@ -39,15 +39,24 @@ func (r *Reply) Next(ctx context.Context) (streaming.Chunk, error) {
 	return r.reader.Next(ctx)
 }
 
-// Whole is a reply in one piece.
+// Whole is a reply in one piece, as far as it is.
 type Whole struct {
 	streaming.Completed
-	Content string `json:"content"`
+	Content string        `json:"content"`
+	Parts   []memory.Part `json:"parts" nullable:"false" description:"What the reply holds beside its text, in order."`
+	// Open and ExpiresAt are of a reply that waits.
+	Open      []streaming.OpenCall `json:"open,omitempty" description:"Of a reply that waits: the calls without a result."`
+	ExpiresAt *time.Time           `json:"expires_at,omitempty" nullable:"false" description:"Of a reply that waits: when it ends without its user."`
 }
 
-// Wait waits for the whole reply. A failed reply is a *fault.Error; a cancelled one has the finish reason "cancelled".
+// finishToolCalls is the finish reason of a step that calls tools, and of a reply that waits for them.
+const finishToolCalls = "tool_calls"
+
+// Wait waits for the whole reply, or until it waits for its user. A failed reply is a *fault.Error; a cancelled one has the finish reason
+// "cancelled".
 func (r *Reply) Wait(ctx context.Context) (Whole, error) {
 	var text []byte
+	parts := []memory.Part{}
 	for {
 		chunk, err := r.Next(ctx)
 		if errors.Is(err, streaming.ErrBroken) {
@@ -57,24 +66,31 @@ func (r *Reply) Wait(ctx context.Context) (Whole, error) {
 			return Whole{}, err
 		}
 		text = append(text, chunk.Text...)
+		if chunk.Part != nil {
+			parts = append(parts, *chunk.Part)
+		}
 		if chunk.End != nil {
-			return r.whole(string(text), chunk.End)
+			return r.whole(string(text), parts, chunk.End)
 		}
 	}
 }
 
-func (r *Reply) whole(content string, end *streaming.Terminal) (Whole, error) {
+func (r *Reply) whole(content string, parts []memory.Part, end *streaming.Terminal) (Whole, error) {
+	whole := Whole{Content: content, Parts: parts, Completed: streaming.Completed{
+		MessageID: r.Started.MessageID, ChatID: r.Started.ChatID, ModelVariant: r.Started.ModelVariant, Memory: []byte("null"),
+	}}
 	switch {
 	case end.Completed != nil:
-		return Whole{Completed: *end.Completed, Content: content}, nil
+		whole.Completed = *end.Completed
+	case end.Awaiting != nil:
+		whole.FinishReason, whole.ContentLength = finishToolCalls, end.Awaiting.ContentLength
+		whole.Open, whole.ExpiresAt = end.Awaiting.Open, &end.Awaiting.ExpiresAt
 	case end.Cancelled != nil:
-		return Whole{Content: content, Completed: streaming.Completed{
-			MessageID: r.Started.MessageID, ChatID: r.Started.ChatID, ModelVariant: r.Started.ModelVariant,
-			FinishReason: "cancelled", ContentLength: end.Cancelled.ContentLength, Memory: []byte("null"),
-		}}, nil
+		whole.FinishReason, whole.ContentLength = "cancelled", end.Cancelled.ContentLength
 	default:
 		return Whole{}, r.fault(end.Failed)
 	}
+	return whole, nil
 }
 
 func (r *Reply) fault(failed *streaming.Failed) error {
@@ -101,10 +117,10 @@ func (s *Service) Resume(ctx context.Context, user auth.Principal, chatID uuid.U
 	if err != nil {
 		return nil, err
 	}
-	if !ok || stored.Status != memory.StatusStreaming {
+	if !ok || !stored.Status.Open() {
 		return nil, ErrNothingToStream
 	}
-	return s.open(user, stored, 0)
+	return s.open(user, stored, streaming.Place{})
 }
 
 // readFrom returns a reader of a reply from the cursor on.
@@ -116,49 +132,63 @@ func (s *Service) readFrom(ctx context.Context, user auth.Principal, chatID uuid
 	if !ok {
 		return nil, fault.New(fault.MessageNotFound, "This chat has no such reply.")
 	}
-	if cursor.End {
+	place := cursor.place()
+	if cursor.End || stored.Status == memory.StatusAwaiting && stored.isAt(place) {
 		return nil, ErrNothingToStream
 	}
-	return s.open(user, stored, cursor.After)
+	return s.open(user, stored, place)
+}
+
+// isAt reports whether nothing comes after a place.
+func (r *StoredReply) isAt(place streaming.Place) bool {
+	relay := &streaming.Relay{}
+	fill(relay, r.Content, 0, r.Parts)
+	_, chars := relay.Text()
+	return relay.Place(place) == streaming.Place{Chars: chars, Parts: len(r.Parts)}
 }
 
 // open returns a reader of a reply that another request started. It reads the generation's relay while the reply is
 // generated here, the recorded text while another server generates it, and the stored reply afterwards.
-func (s *Service) open(user auth.Principal, stored StoredReply, after int) (*Reply, error) {
+func (s *Service) open(user auth.Principal, stored StoredReply, at streaming.Place) (*Reply, error) {
 	reply := &Reply{Started: streaming.Started{
 		ChatID: stored.ChatID, UserMessageID: stored.UserMessageID, MessageID: stored.MessageID,
 		ModelVariant: stored.Metadata.ModelVariant, Resumed: true,
 	}}
 	if g := s.find(stored.MessageID); g != nil {
-		reply.read(&g.relay, after)
+		reply.read(&g.relay, at)
 		return reply, nil
 	}
 	if stored.Status != memory.StatusStreaming {
-		reply.read(replay(stored), after)
+		reply.read(replay(stored), at)
 		return reply, nil
 	}
 	if s.stopping() {
 		return nil, shuttingDown()
 	}
-	f := s.joinFollower(user, stored)
+	f := s.joinFollower(user, stored, at.Chars)
 	reply.release = func() { s.leaveFollower(f) }
-	// Not cut to the recorded text: the client may have read more than that.
-	reply.Started.Offset = after
-	reply.reader = f.relay.Read(after)
+	// Not cut to the recorded text: the client may have read more than that. But all parts that it has are stored.
+	reply.Started.Offset = at.Chars
+	for n, part := range stored.Parts {
+		if part.At < at.Chars || part.At == at.Chars && n < at.Parts {
+			reply.Started.Parts = n + 1
+		}
+	}
+	reply.reader = f.relay.Read(at)
 	return reply, nil
 }
 
-// read reads a relay that holds all text there is, so a position past the end means the end.
-func (r *Reply) read(relay *streaming.Relay, after int) {
-	_, chars := relay.Text()
-	r.Started.Offset = min(after, chars)
-	r.reader = relay.Read(r.Started.Offset)
+// read reads a relay that holds all there is, so a position past the end means the end.
+func (r *Reply) read(relay *streaming.Relay, at streaming.Place) {
+	at = relay.Place(at)
+	r.Started.Offset, r.Started.Parts = at.Chars, at.Parts
+	r.reader = relay.Read(at)
 }
 
-// replay returns a relay of a reply that has ended.
+// replay returns a relay of a reply that has ended, or waits.
 func replay(stored StoredReply) *streaming.Relay {
 	relay := &streaming.Relay{}
-	relay.Append(stored.Content)
+	fill(relay, stored.Content, 0, stored.Parts)
 	relay.End(terminalOf(stored))
 	return relay
 }
@@ -183,12 +213,13 @@ type follower struct {
 	cancel context.CancelFunc
 
 	chars   int // characters read; only the follower's goroutine uses it
-	readers int // guarded by Service.mu
+	readers int // guarded by Service.mu, as is ahead: the place of the reader that had most of the text before
+	ahead   int
 }
 
-// joinFollower adds a reader to the follower of a running reply, and starts it for the first one. The caller calls
-// leaveFollower when it has finished reading.
-func (s *Service) joinFollower(user auth.Principal, stored StoredReply) *follower {
+// joinFollower adds a reader that has so many characters to the follower of a running reply, and starts it for the first one. The caller
+// calls leaveFollower when it has finished reading.
+func (s *Service) joinFollower(user auth.Principal, stored StoredReply, has int) *follower {
 	user.Begun = true
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -197,7 +228,7 @@ func (s *Service) joinFollower(user auth.Principal, stored StoredReply) *followe
 		ctx, cancel := context.WithCancel(s.lifetime)
 		f = &follower{user: user, reply: stored, wake: make(chan struct{}, 1), cancel: cancel}
 		f.relay.Open()
-		f.add(stored.Content)
+		f.add(stored.Content, stored.Parts)
 		if ctx.Err() != nil { // the service is closed
 			f.relay.Break()
 			return f
@@ -207,6 +238,7 @@ func (s *Service) joinFollower(user auth.Principal, stored StoredReply) *followe
 		s.following.Go(func() { s.follow(ctx, f) })
 	}
 	f.readers++
+	f.ahead = max(f.ahead, has)
 	return f
 }
 
@@ -282,20 +314,34 @@ func (s *Service) readMore(ctx context.Context, f *follower) (ended bool, err er
 	case err != nil:
 		return false, err
 	}
+	if now.Status == memory.StatusStreaming && s.isBegunAnew(f, now.Server) {
+		f.relay.End(failed(f.reply.MessageID, interrupted, f.chars))
+		return true, nil
+	}
 	if now.Status == memory.StatusStreaming {
-		f.add(now.Content)
+		f.add(now.Content, now.Parts)
 		return false, nil
 	}
-	f.add(now.Content[min(len(f.relay.After(0)), len(now.Content)):])
+	f.add(now.Content[min(len(f.relay.After(0)), len(now.Content)):], now.Parts)
 	f.relay.End(terminalOf(now))
 	return true, nil
+}
+
+// isBegunAnew reports whether another server goes on with the reply in other words than a reader has: it has some that the one before did
+// not record. It has to read the reply from its beginning.
+func (s *Service) isBegunAnew(f *follower, server uuid.UUID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	changed := server != f.reply.Server
+	f.reply.Server = server
+	return changed && f.ahead > f.chars
 }
 
 // isChatGone reports whether err means that the whole chat was deleted.
 func isChatGone(err error) bool { return fault.CodeOf(err) == fault.ChatNotFound }
 
-func (f *follower) add(text string) {
-	f.relay.Append(text)
+func (f *follower) add(text string, parts []memory.Part) {
+	fill(&f.relay, text, f.chars, parts)
 	f.chars += utf8.RuneCountInString(text)
 }
 

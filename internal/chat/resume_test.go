@@ -224,6 +224,29 @@ func TestFollowersReadWhatIsRecorded(t *testing.T) {
 }
 
 // A notification for many replies wakes all of their followers, and they read in turn.
+// A server is killed that had told a reader more than it recorded, and another one goes on with the reply in its row: the reader is not told
+// the middle of other words. Who has no more than was recorded reads on.
+func TestFollowersOfAReplyThatIsBegunAnew(t *testing.T) {
+	t.Parallel()
+	for has, code := range map[int]fault.Code{9: "", 10: fault.Interrupted} {
+		inService(t, func(t *testing.T, svc *testService) {
+			elsewhere := storedReply(memory.StatusStreaming, "Recorded.")
+			elsewhere.Server = uuid.New()
+			svc.store.put(elsewhere)
+			reply := svc.resume(t, elsewhere.ChatID, &Cursor{MessageID: elsewhere.MessageID, After: has})
+			elsewhere.Server, elsewhere.Content = uuid.New(), "Recorded. Other words."
+			svc.store.put(elsewhere)
+			time.Sleep(pollWhileListening)
+			synctest.Wait()
+			elsewhere.Status = memory.StatusComplete
+			svc.store.put(elsewhere)
+			text, end := readToEnd(t, reply)
+			assert.Equal(t, code, failureCode(end))
+			assert.Equal(t, map[fault.Code]string{"": " Other words."}[code], text)
+		})
+	}
+}
+
 func TestFollowersReadAFewAtATime(t *testing.T) {
 	t.Parallel()
 	inService(t, func(t *testing.T, svc *testService) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -170,10 +171,10 @@ func TestFailedLookupCostsNoReply(t *testing.T) {
 func TestRepliesWaitLongerWhileLookupsAreSlow(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var takes time.Duration
+		var takes atomic.Int64 // a lookup that is late ends by itself
 		svc := newTestService(t, lookup(func(ctx context.Context, _ auth.Principal, _ Query) (prompt.Section, error) {
 			select {
-			case <-time.After(takes):
+			case <-time.After(time.Duration(takes.Load())):
 				return prompt.Section{Text: "found"}, nil
 			case <-ctx.Done():
 				return prompt.Section{}, ctx.Err()
@@ -201,7 +202,7 @@ func TestRepliesWaitLongerWhileLookupsAreSlow(t *testing.T) {
 			{10 * time.Millisecond, 10 * time.Millisecond, 100, 0},
 			{time.Hour, 150 * time.Millisecond, 1, 1},
 		} {
-			takes = c.takes
+			takes.Store(int64(c.takes))
 			late, last := waits(c.replies)
 			assert.Equalf(t, []any{c.late, c.last}, []any{late, last}, "late of %d replies, and how long the last waits for a lookup of %s", c.replies, c.takes)
 		}

@@ -27,6 +27,9 @@ func (s *Service) Send(ctx context.Context, user auth.Principal, message Message
 	if err != nil {
 		return nil, err
 	}
+	if _, err := s.offered(&message, variant.Name); err != nil {
+		return nil, err
+	}
 	if !s.admit() {
 		return nil, shuttingDown()
 	}
@@ -81,6 +84,7 @@ type sendRequest struct {
 	turn    NewTurn
 	variant Variant
 	arrived time.Time
+	done    []memory.Part // of a reply in whose place this one comes: what has been done is not done again
 }
 
 // startTurn does not end with the request: a client that disconnects meanwhile must not leave a stored turn without a

@@ -63,7 +63,9 @@ func TestSendAsksTheModel(t *testing.T) {
 		chatID := uuid.New()
 		_, end := readToEnd(t, svc.send(t, Message{ChatID: chatID, Content: "When?", Variant: "arco-pro", Sources: sources}))
 		prompt := prompt.Build(memory.Chat{Brief: brief, Buffer: buffer}, prompt.Question{Content: "When?", Sources: sources}, memory.DefaultLimits())
-		want := ModelRequest{Model: "gpt-large", Instructions: "Be kind.\n\nSpeak like a conductor.", Input: prompt.Input, ChatID: chatID, UserID: ada.UserID}
+		want := ModelRequest{
+			Model: "gpt-large", Variant: "arco-pro", Instructions: "Be kind.\n\nSpeak like a conductor.", Input: prompt.Input, ChatID: chatID, UserID: ada.UserID,
+		}
 		assert.Equal(t, "", cmp.Diff([]ModelRequest{want}, svc.model.requests()))
 		turn := svc.store.turns[0]
 		assert.Truef(t, !turn.NewChat && turn.ChatID == chatID && turn.Title == "" && turn.Variant == "arco-pro",

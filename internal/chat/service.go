@@ -21,6 +21,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/text"
 	"github.com/arcoscribe/throughline/internal/metrics"
+	"github.com/arcoscribe/throughline/internal/work"
 	"github.com/google/uuid"
 	"golang.org/x/sync/semaphore"
 )
@@ -39,6 +40,12 @@ type Variant struct {
 	Model string
 	// Window is the model's context window in tokens. Defaults to memory.DefaultWindow.
 	Window int
+	// Fallback names the variant that answers when this one fails before it has said anything; "" for none.
+	Fallback string
+	// ReasoningSummary is whether summaries of the model's reasoning are asked for, which become parts of the reply.
+	ReasoningSummary bool
+	// Price of its tokens; the zero value for unknown.
+	Price work.Price
 }
 
 // Config of a Service. All fields are required except where noted.
@@ -59,6 +66,9 @@ type Config struct {
 	// RetrieveTimeout is how long a reply waits for them, once its message is stored, and up to four times as long while lookups are
 	// slow. Later sections are left out. Defaults to 150 ms.
 	RetrieveTimeout time.Duration
+	// Tools are those of the server. Runner calls them.
+	Tools  []ServerTool
+	Runner Runner
 	// Begun is called in the background when the first message of a chat is stored; nil for nothing.
 	Begun func(ctx context.Context, user auth.Principal, chatID uuid.UUID) error
 	// ReplyTimeout is the longest a reply may take.
@@ -110,9 +120,10 @@ func New(config Config) *Service {
 	for i := range config.Variants {
 		config.Variants[i].Window = cmp.Or(config.Variants[i].Window, memory.DefaultWindow)
 	}
+	id := uuid.New()
 	s := &Service{
 		Config:     config,
-		id:         uuid.New(),
+		id:         id,
 		running:    make(map[uuid.UUID]*generation),
 		orphans:    make(map[uuid.UUID]time.Time),
 		followers:  make(map[uuid.UUID]*follower),
@@ -120,7 +131,7 @@ func New(config Config) *Service {
 		reads:      semaphore.NewWeighted(readsAtOnce),
 		ownTokens:  sync.OnceValue(func() int { return text.Tokens(config.Instructions) }),
 		recorder: &recorder{
-			store: config.Store, logger: config.Logger, metrics: config.Metrics, interval: recordInterval, timeout: config.SaveTimeout,
+			store: config.Store, server: id, logger: config.Logger, metrics: config.Metrics, interval: recordInterval, timeout: config.SaveTimeout,
 			wake: make(chan struct{}, 1),
 		},
 	}

@@ -26,12 +26,20 @@ type Store interface {
 	// client message id before; nil for none. The zero value is a message that the user does not have.
 	FindReplaced(ctx context.Context, user auth.Principal, id, clientMessageID uuid.UUID) (Replaced, *EarlierTurn, error)
 	// SaveReply ends an assistant message and, when the chat is due, enqueues its fold, in one transaction. saved is
-	// false when the message was deleted, superseded or ended meanwhile.
+	// false when the message was deleted, superseded or ended meanwhile, waits for its user, or another server goes on with it.
 	SaveReply(ctx context.Context, user auth.Principal, reply FinishedReply) (saved bool, err error)
 	// FindReply reads an assistant message of a chat, the latest for uuid.Nil. Of a running one it reads the recorded
 	// text after the first from characters. ok is false when there is none. A chat that the user does not have is
 	// fault.ChatNotFound, an expired one fault.ChatExpired.
 	FindReply(ctx context.Context, user auth.Principal, chatID, messageID uuid.UUID, from int) (reply StoredReply, ok bool, err error)
+	// ChangeReply locks a reply on the path and stores what change makes of it, in one transaction. change is called again when the
+	// transaction is repeated. Its error is returned, and nothing is stored. A reply that the user does not have, or that is superseded,
+	// is fault.MessageNotFound.
+	ChangeReply(ctx context.Context, user auth.Principal, messageID uuid.UUID, change func(*LockedReply) (ReplyChange, error)) error
+	// ReadTurn reads the data of the prompt of a reply that continues: that of StartTurn, and the message that it answers.
+	ReadTurn(ctx context.Context, user auth.Principal, chatID, userMessageID, messageID uuid.UUID) (memory.Chat, prompt.Question, error)
+	// SkipCalls ends the calls of a chat's reply that waits, and with them the reply. ok is false when none waits.
+	SkipCalls(ctx context.Context, user auth.Principal, messageID uuid.UUID) (ok bool, err error)
 	// ReadChat reads the data from which the next prompt of a chat would be built. A chat that the user does not have is
 	// fault.ChatNotFound, an expired one fault.ChatExpired.
 	ReadChat(ctx context.Context, user auth.Principal, chatID uuid.UUID) (StoredChat, error)
@@ -48,7 +56,8 @@ type Store interface {
 	RenewLease(ctx context.Context, server uuid.UUID, running []uuid.UUID, lease time.Duration) error
 	// Abandon ends the leases of these replies, which no server generates.
 	Abandon(ctx context.Context, messageIDs []uuid.UUID) error
-	// InterruptAbandoned ends replies whose lease has expired, with their recorded text, and returns how many.
+	// InterruptAbandoned ends replies whose lease has expired, with their recorded text, and those that have waited too long for their
+	// user. It returns how many.
 	InterruptAbandoned(ctx context.Context) (int, error)
 }
 
@@ -56,7 +65,8 @@ type Store interface {
 type Delta struct {
 	MessageID uuid.UUID
 	UserID    uuid.UUID
-	StartChar int // the number of characters before it
+	Server    uuid.UUID // that generates it: what it says after it has lost the reply to another one is not recorded
+	StartChar int       // the number of characters before it
 	Text      string
 }
 
@@ -178,10 +188,63 @@ type EarlierTurn struct {
 	Ends      bool
 	// Asked is the variant that the message asked for.
 	Asked string
+	// Continues reports that the reply stopped after a recorded step and can go on in its row: nothing of it is folded.
+	Continues bool
+	Parts     []memory.Part // of the reply
+}
+
+// LockedReply is a reply whose row is locked.
+type LockedReply struct {
+	StoredReply // Content is all there is: committed, and recorded since
+
+	Ends  bool   // the path ends with it
+	State *State // nil for a reply without steps
+	// Covered reports that a fold covers the row: it can only be generated anew.
+	Covered bool
+	// Now is Postgres' clock. Until is when what waits expires; zero for a reply that does not wait.
+	Now, Until time.Time
+}
+
+// State is what no reader sees of a reply with tools: what it takes to go on. It is stored until the reply is complete or cancelled, and
+// otherwise for a day.
+type State struct {
+	Tools        []Function       `json:"tools,omitempty"`
+	Sources      []prompt.Source  `json:"sources,omitempty"`
+	Instructions string           `json:"instructions,omitempty"` // of the tool that sent the message
+	Variant      string           `json:"variant"`                // that answers
+	Steps        [][]Item         `json:"steps,omitempty"`
+	Claims       map[string]Claim `json:"claims,omitempty"` // by call
+}
+
+// Claim keeps a call for a device.
+type Claim struct {
+	Device uuid.UUID `json:"device"`
+	Until  time.Time `json:"until"`
+}
+
+// ReplyChange is what becomes of a locked reply. The zero value changes nothing.
+type ReplyChange struct {
+	// Status, if it is set, is StatusStreaming for one that Server generates from now on or goes on to, with Lease, or StatusAwaiting for
+	// one that waits until WaitUntil.
+	Status    memory.Status
+	Server    uuid.UUID
+	Lease     time.Duration
+	WaitUntil time.Time
+
+	// Step says that Content, Tokens and Metadata are the reply's.
+	Step     bool
+	Content  string
+	Tokens   int
+	Metadata ReplyMetadata
+	Parts    []memory.Part // that are added
+	State    *State        // replaces the stored one; nil leaves it
+	Spent    *work.Spent   // is charged
 }
 
 // FinishedReply is what SaveReply stores.
 type FinishedReply struct {
+	// Server is that which generated it; uuid.Nil for any.
+	Server uuid.UUID
 	// Spent is what the call has cost; nil where none was made, or the provider refused it.
 	Spent     *work.Spent
 	ChatID    uuid.UUID
@@ -190,6 +253,7 @@ type FinishedReply struct {
 	Content   string
 	Tokens    int
 	Metadata  ReplyMetadata
+	Parts     []memory.Part // all; nil for those that are stored
 }
 
 // ReplyMetadata is our part of an assistant message's metadata. The app may add keys of its own.
@@ -198,6 +262,7 @@ type ReplyMetadata struct {
 	Model        string           `json:"model,omitempty"`
 	ResponseID   string           `json:"response_id,omitempty"`
 	FinishReason string           `json:"finish_reason,omitempty"`
+	AnsweredBy   string           `json:"answered_by,omitempty"` // the fallback, where that answered
 	Usage        *streaming.Usage `json:"usage,omitempty"`
 	// Memory is the receipt.
 	Memory *prompt.Receipt `json:"memory,omitempty"`
@@ -215,7 +280,8 @@ func (m *ReplyMetadata) UnmarshalJSON(raw []byte) error {
 	*m = ReplyMetadata{
 		ModelVariant: zeroUnless[string](fields["model_variant"]), Model: zeroUnless[string](fields["model"]),
 		ResponseID: zeroUnless[string](fields["response_id"]), FinishReason: zeroUnless[string](fields["finish_reason"]),
-		Usage: zeroUnless[*streaming.Usage](fields["usage"]), Memory: zeroUnless[*prompt.Receipt](fields["memory"]),
+		AnsweredBy: zeroUnless[string](fields["answered_by"]), Usage: zeroUnless[*streaming.Usage](fields["usage"]),
+		Memory:  zeroUnless[*prompt.Receipt](fields["memory"]),
 		Failure: zeroUnless[*Failure](fields["failure"]),
 	}
 	if !slices.Contains(finishReasons, m.FinishReason) {
@@ -256,7 +322,12 @@ type StoredReply struct {
 	MessageID     uuid.UUID
 	Status        memory.Status
 	// Content of a running reply is the recorded text after the position that was passed to FindReply.
-	Content  string
+	Content string
+	Parts   []memory.Part
+	// Server generates it; uuid.Nil for none.
+	Server uuid.UUID
+	// Expires is when a reply that waits ends without its user.
+	Expires  time.Time
 	Metadata ReplyMetadata
 }
 
@@ -277,6 +348,14 @@ type ModelRequest struct {
 	ChatID uuid.UUID
 	// UserID is sent as a hash, for the provider's abuse detection.
 	UserID uuid.UUID
+	// Variant says which server is called, and how. Once tries a single time, because another variant answers if this one does not.
+	Variant string
+	Once    bool
+
+	// Tools are those that the model may call. Steps are earlier calls for the same reply.
+	Tools  []Function
+	Choice ToolChoice // "" without Tools
+	Steps  []ModelStep
 }
 
 // ModelStream is a streamed reply. Use it as: for s.Next() { s.Delta() }; s.Err(); s.Close().
@@ -297,6 +376,9 @@ type ModelResult struct {
 	// Model is the exact model that answered.
 	Model        string
 	ResponseID   string
-	FinishReason string // stop, length or content_filter
+	FinishReason string // stop, length, content_filter or tool_calls
 	Usage        streaming.Usage
+	// Items is all that the model said, in its order; with a call or with sealed reasoning it is needed for the next step.
+	Items   []Item
+	Sources []Source
 }

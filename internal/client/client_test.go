@@ -240,3 +240,9 @@ func delta(offset int, text string) string {
 func completed(length int) string {
 	return fmt.Sprintf("event: completion\r\ndata: {\"finish_reason\":\"stop\",\"content_length\":%d}\r\nid: %s:end\r\n\r\n", length, replyID)
 }
+
+// part is an event of a part that says its own place as the event does.
+func part(index, at int) string {
+	return fmt.Sprintf("event: part.added\ndata: {\"index\":%d,\"offset\":%d,\"part\":{\"type\":\"source\",\"at\":%d,\"url\":\"u%d\"}}\nid: %s:%d.%d\n\n",
+		index, at, at, index, replyID, at, index+1)
+}

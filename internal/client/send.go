@@ -9,6 +9,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"net/url"
 	"strconv"
 	"time"
 	"unicode/utf8"
@@ -16,6 +17,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/arcoscribe/throughline/internal/fault"
+	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/streaming"
 )
 
@@ -23,7 +25,7 @@ import (
 const (
 	// patience bounds all waits for one message together.
 	patience = 5 * time.Minute
-	// maxBreaks is the number of broken connections in a row, without new text in between, after which Send gives up.
+	// maxBreaks is the number of broken connections in a row, without new text or parts in between, after which Send gives up.
 	maxBreaks = 6
 	// firstPause bounds the pause before the first new try. The bound doubles with each try until new text comes, up to
 	// maxPause. The pause is random up to it, "full jitter": clients that were cut off together come back one by one.
@@ -57,26 +59,51 @@ type Message struct {
 type Listener struct {
 	Started func(streaming.Started)
 	Text    func(string)
+	Part    func(memory.Part)
 	// Waiting is called before a pause and the next try. reason is an *Error when the server asked for the pause.
 	Waiting func(reason error, pause time.Duration)
 }
 
-// Send sends a message and follows its reply to the end. It resumes after a broken connection and waits when the server
+// Send sends a message and follows its reply to the end, or until it waits for answers to calls. It resumes after a broken connection and waits when the server
 // asks for it. A failed reply is no error: see Reply.End. When ctx ends, the reply goes on on the server.
 func (c *Client) Send(ctx context.Context, message Message, listener Listener) (Reply, error) {
 	if message.ClientMessageID == uuid.Nil {
 		message.ClientMessageID = uuid.New()
 	}
-	var reply Reply
+	path, body := message.body()
+	return c.insist(ctx, Reply{}, message.WaitWhileBusy, listener, func(Reply) request { return request{http.MethodPost, path, body} })
+}
+
+// AnswerCall answers a call of a tool for which a reply waits, with a body as the API has it, such as {"approved": true}, and follows
+// the reply as Send does. It is the reply that Send or AnswerCall returned.
+func (c *Client) AnswerCall(ctx context.Context, reply Reply, callID string, answer map[string]any, listener Listener) (Reply, error) {
+	waited := reply.lastID
+	reply.End = streaming.Terminal{}
+	return c.insist(ctx, reply, false, listener, func(now Reply) request {
+		if now.lastID != waited { // the answer is there, and the reply goes on
+			return request{http.MethodGet, "/v1/message/" + now.Started.ChatID.String() + "/stream", nil}
+		}
+		return request{http.MethodPost, "/v1/messages/" + now.Started.MessageID.String() + "/calls/" + url.PathEscape(callID), answer}
+	})
+}
+
+// request is what asks for a reply's events.
+type request struct {
+	method, path string
+	body         map[string]any
+}
+
+// insist asks for a reply's events until it ends.
+func (c *Client) insist(ctx context.Context, reply Reply, waitWhileBusy bool, listener Listener, next func(Reply) request) (Reply, error) {
 	var waited time.Duration
 	astray := false // a try came to a server of another cell; the next one may not
 	for tries, broke := 0, 0; ; tries++ {
-		before := reply.length
-		err := c.attempt(ctx, message, &reply, listener)
+		length, parts := reply.length, reply.parts
+		err := c.attempt(ctx, next(reply), &reply, listener)
 		if err == nil || ctx.Err() != nil {
 			return reply, errors.Join(err, ctx.Err())
 		}
-		if reply.length > before {
+		if reply.length > length || reply.parts > parts {
 			tries, broke = 0, 0
 		}
 		refused, isRefusal := errors.AsType[*Error](err)
@@ -87,7 +114,7 @@ func (c *Client) Send(ctx context.Context, message Message, listener Listener) (
 		if isRefusal {
 			pause += refused.RetryAfter
 		}
-		again := c.passes(err, message.WaitWhileBusy)
+		again := c.passes(err, waitWhileBusy)
 		if isRefusal && refused.Code == fault.WrongCell {
 			again, astray = !astray, true
 		}
@@ -146,20 +173,23 @@ func (m Message) body() (path string, body map[string]any) {
 	return "/v1/message", body
 }
 
-// attempt sends the message once and follows the reply until it or the connection ends.
-func (c *Client) attempt(ctx context.Context, message Message, reply *Reply, listener Listener) error {
+// attempt asks once and follows the reply until it or the connection ends.
+func (c *Client) attempt(ctx context.Context, ask request, reply *Reply, listener Listener) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	path, body := message.body()
-	encoded, err := json.Marshal(body)
-	if err != nil {
-		return fmt.Errorf("encode the message: %w", err)
+	var content io.Reader = http.NoBody
+	if ask.body != nil {
+		encoded, err := json.Marshal(ask.body)
+		if err != nil {
+			return fmt.Errorf("encode the message: %w", err)
+		}
+		content = bytes.NewReader(encoded)
 	}
 	headers := []string{"Accept", "text/event-stream"}
 	if reply.lastID != "" {
 		headers = append(headers, "Last-Event-ID", reply.lastID)
 	}
-	response, err := c.send(ctx, http.MethodPost, path, nil, bytes.NewReader(encoded), headers...)
+	response, err := c.send(ctx, ask.method, ask.path, nil, content, headers...)
 	if err != nil {
 		return reply.unlessFailed(err)
 	}
@@ -193,6 +223,7 @@ type Reply struct {
 	Started streaming.Started
 	End     streaming.Terminal
 	length  int    // of its text, in characters
+	parts   int    // so far
 	lastID  string // of the last event, to resume from
 }
 
@@ -248,6 +279,10 @@ func (r *Reply) apply(next event, listener Listener) (err error) {
 		return r.start(next, listener)
 	case streaming.EventDelta:
 		return r.delta(next, listener)
+	case streaming.EventPart:
+		return r.part(next, listener)
+	case streaming.EventAwaiting:
+		return r.await(next)
 	case streaming.EventCompleted:
 		return r.complete(next)
 	case streaming.EventCancelled:
@@ -271,8 +306,11 @@ func (r *Reply) start(next event, listener Listener) error {
 	if started.Offset > r.length {
 		return broken("it begins at character %d, not at %d", started.Offset, r.length)
 	}
+	if started.Parts != r.parts {
+		return broken("it begins after %d parts, not after %d", started.Parts, r.parts)
+	}
 	r.Started = *started
-	if err := r.checkID(next, strconv.Itoa(started.Offset)); err != nil {
+	if err := r.checkID(next, r.position(started.Offset)); err != nil {
 		return err
 	}
 	if first && listener.Started != nil {
@@ -290,7 +328,7 @@ func (r *Reply) delta(next event, listener Listener) error {
 		return broken("a delta at character %d follows character %d", d.Offset, r.length)
 	}
 	r.length += utf8.RuneCountInString(d.Delta)
-	if err := r.checkID(next, strconv.Itoa(r.length)); err != nil {
+	if err := r.checkID(next, r.position(r.length)); err != nil {
 		return err
 	}
 	if listener.Text != nil {
@@ -299,13 +337,50 @@ func (r *Reply) delta(next event, listener Listener) error {
 	return nil
 }
 
+func (r *Reply) part(next event, listener Listener) error {
+	added, err := decode[streaming.PartAdded](next)
+	switch {
+	case err != nil:
+		return err
+	case added.Part == nil:
+		return broken("part %d is missing", added.Index)
+	case added.Index != r.parts || added.Offset != r.length || added.Part.At != r.length:
+		return broken("part %d at character %d, by itself %d, follows %d parts and character %d",
+			added.Index, added.Offset, added.Part.At, r.parts, r.length)
+	}
+	r.parts++
+	if err := r.checkID(next, r.position(r.length)); err != nil {
+		return err
+	}
+	if listener.Part != nil {
+		listener.Part(*added.Part)
+	}
+	return nil
+}
+
+// await takes the end of a stream whose reply goes on when calls are answered, so its id is a place in the reply.
+func (r *Reply) await(next event) error {
+	awaiting, err := decode[streaming.Awaiting](next)
+	if err != nil {
+		return err
+	}
+	if awaiting.ContentLength != r.length {
+		return broken("%d characters came of a reply that waits at %d", r.length, awaiting.ContentLength)
+	}
+	if err := r.checkID(next, r.position(r.length)); err != nil {
+		return err
+	}
+	r.End.Awaiting = awaiting
+	return nil
+}
+
 func (r *Reply) complete(next event) error {
 	completed, err := decode[streaming.Completed](next)
 	if err != nil {
 		return err
 	}
-	if completed.ContentLength != r.length {
-		return broken("%d characters came of a reply of %d", r.length, completed.ContentLength)
+	if completed.ContentLength != r.length || completed.Parts != r.parts {
+		return broken("%d characters and %d parts came of a reply of %d and %d", r.length, r.parts, completed.ContentLength, completed.Parts)
 	}
 	if err := r.checkID(next, "end"); err != nil {
 		return err
@@ -314,7 +389,15 @@ func (r *Reply) complete(next event) error {
 	return nil
 }
 
-// checkID compares an event's id with the position in the text that it must name.
+// position is the one of an event that ends at a character, after the parts so far.
+func (r *Reply) position(chars int) string {
+	if r.parts == 0 {
+		return strconv.Itoa(chars)
+	}
+	return fmt.Sprintf("%d.%d", chars, r.parts)
+}
+
+// checkID compares an event's id with the position that it must name.
 func (r *Reply) checkID(next event, position string) error {
 	if want := r.Started.MessageID.String() + ":" + position; next.id != want {
 		return broken("%s has id %q, not %q", next.name, next.id, want)

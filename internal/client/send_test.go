@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -17,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/fault"
+	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/streaming"
 )
 
@@ -133,7 +135,7 @@ func TestSendRefusesABrokenStream(t *testing.T) {
 	for name, test := range map[string]struct{ stream, says, heard string }{
 		"a skipped delta":            {started(0) + delta(0, "äb") + delta(3, "c"), "a delta at character 3 follows character 2", "äb"},
 		"a delta twice":              {started(0) + delta(0, "äb") + delta(0, "äb"), "a delta at character 0 follows character 2", "äb"},
-		"a short reply":              {started(0) + delta(0, "ä") + completed(2), "1 characters came of a reply of 2", "ä"},
+		"a short reply":              {started(0) + delta(0, "ä") + completed(2), "1 characters and 0 parts came of a reply of 2 and 0", "ä"},
 		"a stream that begins later": {started(4), "begins at character 4, not at 0", ""},
 		"no message.started":         {delta(0, "a"), `begins with "content.delta"`, ""},
 		"two beginnings":             {started(0) + started(0), "begins twice", ""},
@@ -145,6 +147,19 @@ func TestSendRefusesABrokenStream(t *testing.T) {
 		"an end that is no JSON":     {started(0) + "event: completion\ndata: {\n\n", "completion:", ""},
 		"a failure that is no JSON":  {started(0) + "event: message.failed\ndata: {\n\n", "message.failed:", ""},
 		"a stop that is no JSON":     {started(0) + "event: message.cancelled\ndata: {\n\n", "message.cancelled:", ""},
+		"a part that is missing":     {started(0) + part(1, 0), "part 1 at character 0, by itself 0, follows 0 parts and character 0", ""},
+		"a part twice":               {started(0) + part(0, 0) + part(0, 0), "part 0 at character 0, by itself 0, follows 1 parts", ""},
+		"a part at another place":    {started(0) + delta(0, "a") + part(0, 0), "part 0 at character 0, by itself 0, follows 0 parts and character 1", "a"},
+		"a part that disagrees":      {started(0) + strings.Replace(part(0, 0), `"at":0`, `"at":1`, 1), "by itself 1", ""},
+		"a part's wrong id":          {started(0) + strings.Replace(part(0, 0), ":0.1\n", ":0\n", 1), "part.added has id", ""},
+		"a part without one":         {started(0) + "event: part.added\ndata: {\"index\":0}\n\n", "part 0 is missing", ""},
+		"a part that is no JSON":     {started(0) + "event: part.added\ndata: {\n\n", "part.added:", ""},
+		"an id without parts":        {started(0) + part(0, 0) + delta(0, "a"), "content.delta has id", ""},
+		"a reply with a part less":   {started(0) + strings.Replace(completed(0), "0}", `0,"parts":1}`, 1), "0 parts came of a reply of 0 and 1", ""},
+		"a start after parts":        {strings.Replace(started(0), "0}", `0,"parts":2}`, 1), "begins after 2 parts, not after 0", ""},
+		"a wait for another length":  {started(0) + awaiting("0", 1), "0 characters came of a reply that waits at 1", ""},
+		"a wait with a wrong id":     {started(0) + awaiting("end", 0), "message.awaiting has id", ""},
+		"a wait that is no JSON":     {started(0) + "event: message.awaiting\ndata: {\n\n", "message.awaiting:", ""},
 		"an endless event":           {started(0) + "event: later\ndata: " + strings.Repeat("x", maxEvent+1), "larger than anything", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -205,6 +220,28 @@ func TestSendHeardMoreThanWasKept(t *testing.T) {
 	reply, err := c.Send(t.Context(), inTheChat, h.listener())
 	assert.Truef(t, err == nil && reply.End.Failed != nil && reply.End.Failed.Code == "interrupted" && h.text.String() == "more than",
 		"%q, %+v, %v", h.text.String(), reply, err)
+}
+
+func awaiting(position string, length int) string {
+	return fmt.Sprintf("event: message.awaiting\ndata: {\"content_length\":%d,\"open\":[{\"call_id\":\"c\"}]}\nid: %s:%s\n\n", length, replyID, position)
+}
+
+// Parts come once, also over a connection that breaks, and a reply that waits is the end for now.
+func TestSendHearsParts(t *testing.T) {
+	t.Parallel()
+	resumed := fmt.Sprintf("event: message.started\ndata: {\"chat_id\":%q,\"message_id\":%q,\"offset\":2,\"parts\":2}\nid: %s:2.2\n\n", chatID, replyID, replyID)
+	c := serve(t, streams(started(0)+part(0, 0)+strings.Replace(delta(0, "äb"), ":2\n", ":2.1\n", 1)+part(1, 2)), streams(resumed+part(2, 2)+awaiting("2.3", 2)))
+	var h heard
+	var urls []string
+	listener := h.listener()
+	listener.Part = func(p memory.Part) { urls = append(urls, p.URL) }
+	reply, err := c.Send(t.Context(), inTheChat, listener)
+	require.NoError(t, err)
+	assert.Equal(t, []string{"u0", "u1", "u2"}, urls)
+	require.NotNil(t, reply.End.Awaiting)
+	assert.Equal(t, []streaming.OpenCall{{CallID: "c"}}, reply.End.Awaiting.Open)
+	assert.Equal(t, replyID+":2.2", c.requests()[1].Header.Get("Last-Event-ID"))
+	assert.Equal(t, "äb", h.text.String())
 }
 
 // As long as no new text comes the pauses grow, and Send gives up after a bounded number of them.

@@ -49,12 +49,17 @@ type Config struct {
 	// SupabaseAnonKey is the key with which the page signs users in; a publishable one as well.
 	SupabaseAnonKey string
 
-	OpenAIAPIKey     string
-	OpenAIBaseURL    string
-	Variants         []chat.Variant
+	// OpenAIAPIKey is for OpenAIBaseURL alone, the server of memory's jobs and of variants that name no other.
+	OpenAIAPIKey  string
+	OpenAIBaseURL string
+	Variants      []chat.Variant
+	// Servers are those of the variants in MODELS_FILE, by name.
+	Servers          map[string]Server
 	ModelIdleTimeout time.Duration
 	ModelTimeout     time.Duration
 	MainInstructions string
+	// Tools are those of the server.
+	Tools []chat.ServerTool
 
 	Memory memory.Limits
 	// ChatDefaults are the settings of new chats that name none.
@@ -138,13 +143,17 @@ func Load(dev bool) (Config, error) {
 		// godotenv's error quotes the line, which may hold a secret.
 		return Config{}, &Error{Problems: []string{`.env has a line that is not NAME=value, or a quote that is not closed`}}
 	}
-	return Parse(os.LookupEnv, dev)
+	return Parse(Environment, dev)
 }
+
+// Environment looks up a variable as Load does, which has to come first.
+func Environment(name string) (string, bool) { return os.LookupEnv(name) }
 
 // Parse makes a Config from the variables that lookup returns. An empty value counts as absent.
 func Parse(lookup func(string) (string, bool), dev bool) (Config, error) {
 	r := &reader{lookup: lookup}
 	defaults := memory.DefaultLimits()
+	variants, servers := r.models()
 	c := Config{
 		DatabaseURL:       r.dsn("DATABASE_URL"),
 		DatabaseDirectURL: r.dsn("DATABASE_DIRECT_URL"),
@@ -161,7 +170,8 @@ func Parse(lookup func(string) (string, bool), dev bool) (Config, error) {
 		SupabaseAnonKey:   r.text("SUPABASE_ANON_KEY", ""),
 		OpenAIAPIKey:      r.text("OPENAI_API_KEY", ""),
 		OpenAIBaseURL:     r.url("OPENAI_BASE_URL"),
-		Variants:          r.variants("MODEL_VARIANTS", DefaultVariants),
+		Variants:          variants,
+		Servers:           servers,
 		ModelIdleTimeout:  r.duration("MODEL_IDLE_TIMEOUT", time.Minute),
 		ModelTimeout:      r.duration("MODEL_TIMEOUT", 10*time.Minute),
 		MainInstructions:  r.file("MAIN_INSTRUCTIONS_FILE", chat.DefaultInstructions),
@@ -207,6 +217,7 @@ func Parse(lookup func(string) (string, bool), dev bool) (Config, error) {
 		LogLevel:          r.level("LOG_LEVEL"),
 		LogText:           r.oneOf("LOG_FORMAT", inDev(dev, "text", "json"), "json", "text") == "text",
 	}
+	c.Tools = r.tools("TOOLS_FILE", c.Variants)
 	c.checkTogether(r, dev)
 	if len(r.problems) > 0 {
 		return Config{}, &Error{Problems: r.problems}
@@ -320,6 +331,7 @@ func (c *Config) warnOfOverruled(r *reader) {
 			c.Warnings = append(c.Warnings, void.problem)
 		}
 	}
+	c.Warnings = append(c.Warnings, r.warnings...)
 	if !c.LongTerm.On {
 		c.Warnings = append(c.Warnings, void(r, (*reader).longTerm, "LONG_TERM_MEMORY", "LONG_TERM_MEMORY is false")...)
 	}
@@ -354,10 +366,10 @@ func (c *Config) RequireDatabase() error {
 // HasModel reports whether a model is configured: by a key, or by the address of a server that needs none.
 func (c *Config) HasModel() bool { return c.OpenAIAPIKey != "" || c.OpenAIBaseURL != "" }
 
-// RequireModel fails without a model, which only dev does not need.
+// RequireModel fails without a model, which only dev does not need. Memory's jobs need it also where each variant has a server of its own.
 func (c *Config) RequireModel() error {
-	return needs(c.HasModel(), "OPENAI_API_KEY is required: the key of the server that speaks OpenAI's Responses API; or OPENAI_BASE_URL alone for one "+
-		"that needs no key")
+	return needs(c.HasModel(), "OPENAI_API_KEY is required: the key of the server that speaks OpenAI's Responses API, for memory and for variants without "+
+		"a base_url; or OPENAI_BASE_URL alone for one that needs no key")
 }
 
 // RequireVerifier fails if no token could ever be accepted.

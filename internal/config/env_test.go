@@ -4,11 +4,13 @@ import (
 	"errors"
 	"maps"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/arcoscribe/throughline/internal/auth"
+	"github.com/arcoscribe/throughline/internal/chat"
 	"github.com/joho/godotenv"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -72,8 +74,9 @@ func TestEnvExample(t *testing.T) {
 		tested = append(tested, v.name)
 		_, list := v.fallback.([]string)
 		_, issuers := v.fallback.([]auth.Issuer)
-		_, files := v.fallback.(map[string]string)
-		oneValue := !list && !files && !issuers && v.fallback != "" && v.name != "MAIN_INSTRUCTIONS_FILE" // that one's is a long text
+		files := reflect.TypeOf(v.fallback).Kind() == reflect.Map
+		_, tools := v.fallback.([]chat.ServerTool)
+		oneValue := !list && !files && !issuers && !tools && v.fallback != "" && v.name != "MAIN_INSTRUCTIONS_FILE" // that one's is a long text
 		assert.Truef(t, (example[v.name] != "" || !oneValue || v.inDev != nil) && (example[v.name] == "" || oneValue),
 			"%s=%s, the default is %v", v.name, example[v.name], v.fallback)
 	}
@@ -150,7 +153,8 @@ func FuzzParse(f *testing.F) {
 	names := []string{
 		"DATABASE_URL", "DATABASE_DIRECT_URL", "HTTP_ADDR", "CORS_ORIGINS", "PUBLIC_URL", "OAUTH_API_CLIENTS", "AUTH_ISSUERS",
 		"SUPABASE_URL", "SUPABASE_JWT_SECRET", "SUPABASE_SECRET_KEY",
-		"OPENAI_API_KEY", "OPENAI_BASE_URL", "MODEL_VARIANTS", "MODEL_IDLE_TIMEOUT", "MEMORY_K_RAW_TURNS", "MEMORY_BRIDGE_TOKEN_BUDGET", "SUMMARY_PROMPT_MODE",
+		"OPENAI_API_KEY", "OPENAI_BASE_URL", "MODEL_VARIANTS", "MODELS_FILE", "MODEL_IDLE_TIMEOUT",
+		"MEMORY_K_RAW_TURNS", "MEMORY_BRIDGE_TOKEN_BUDGET", "SUMMARY_PROMPT_MODE",
 		"SUPABASE_ANON_KEY", "WEB_APP", "RIVER_UI", "RIVER_UI_USER", "RIVER_UI_PASSWORD", "LOG_LEVEL", "LOG_FORMAT", "WORKER_CONCURRENCY",
 	}
 	const mark = "s3cr3t-c4n4ry"

@@ -28,6 +28,7 @@ import (
 type reader struct {
 	lookup   func(string) (string, bool)
 	problems []string
+	warnings []string // of settings without effect
 }
 
 // problem must not contain the value, which may be a secret.
@@ -128,9 +129,13 @@ func (r *reader) level(name string) slog.Level {
 
 func (r *reader) url(name string) string {
 	return readValue(r, name, "", "must be an http or https address", func(text string) (string, bool) {
-		parsed, err := url.Parse(text)
-		return text, err == nil && parsed.Host != "" && (parsed.Scheme == "http" || parsed.Scheme == "https")
+		return text, isWebAddress(text)
 	})
+}
+
+func isWebAddress(text string) bool {
+	parsed, err := url.Parse(text)
+	return err == nil && parsed.Host != "" && (parsed.Scheme == "http" || parsed.Scheme == "https")
 }
 
 func (r *reader) dsn(name string) string {

@@ -105,6 +105,8 @@ func variables(t *testing.T) []variable {
 	require.NoError(t, os.WriteFile(blank, []byte(" \n"), 0o600))
 	own := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(own, "extract.md"), []byte("Keep little.\n"), 0o600))
+	tools := filepath.Join(t.TempDir(), "tools.json")
+	require.NoError(t, os.WriteFile(tools, []byte(`{"tools": [{"name": "map", "parameters": {"type":"object"}, "url": "https://a.example"}]}`), 0o600))
 	file := func(name, fallback string, field func(Config) any) variable {
 		return variable{name: name, field: field, fallback: fallback, good: []accepted{{instructions, "Speak plainly.\n"}},
 			bad: []string{"/nowhere/hunter2.md", blank, filepath.Dir(blank), "You are hunter2, a helpful assistant. " + strings.Repeat("Be kind. ", 100)}}
@@ -154,9 +156,16 @@ func variables(t *testing.T) []variable {
 				{"a=@org/m@latest", []chat.Variant{variant("a", "@org/m@latest")}},
 			},
 			bad: []string{"hunter2", "a=", "=m", "a=m,", "hunter2=m,hunter2=n", ",", "a=m@", "a=m@999", "a=@4000", "a=m@100000001"}},
+		{name: "MODELS_FILE", field: func(c Config) any { return c.Servers }, fallback: map[string]Server(nil),
+			good: []accepted{{modelsIn(t, `{"variants":[{"name":"x","model":"m","api":"chat"}]}`), map[string]Server{"x": {Chat: true}}}},
+			bad:  []string{"/nowhere/hunter2.json", blank, instructions, filepath.Dir(blank), `{"variants":[{"name":"hunter2","model":"m"}]}`}},
 		duration("MODEL_IDLE_TIMEOUT", time.Minute, func(c Config) any { return c.ModelIdleTimeout }),
 		duration("MODEL_TIMEOUT", 10*time.Minute, func(c Config) any { return c.ModelTimeout }),
 		file("MAIN_INSTRUCTIONS_FILE", chat.DefaultInstructions, func(c Config) any { return c.MainInstructions }),
+		{name: "TOOLS_FILE", field: func(c Config) any { return c.Tools }, fallback: []chat.ServerTool(nil),
+			good: []accepted{{tools, []chat.ServerTool{{Function: chat.Function{Name: "map", Parameters: []byte(`{"type":"object"}`)},
+				URL: "https://a.example", Timeout: 10 * time.Second, Headers: map[string]string{}}}}},
+			bad: []string{"/nowhere/hunter2.json", blank, filepath.Dir(blank), instructions}},
 		positive("MEMORY_K_RAW_TURNS", 3, func(c Config) any { return c.Memory.KRawTurns }),
 		positive("MEMORY_SUMMARY_TOKEN_CAP", 500, func(c Config) any { return c.Memory.SummaryTokenCap }),
 		positive("MEMORY_PROMPT_TOKEN_BUDGET", 3000, func(c Config) any { return c.Memory.PromptTokenBudget }),

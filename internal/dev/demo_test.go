@@ -20,7 +20,8 @@ func TestDemoPlays(t *testing.T) {
 	err := demo.Run(t.Context(), demo.Options{Client: c, Turns: 20, Out: &out})
 	require.Truef(t, err == nil, "%v after %s", err, out.String())
 	for _, want := range []string{
-		"20 of 20: brief v", "\nBRIEF  ", "fold: messages 1 to ", "\nTOKEN BILL  20 turns", "No turn was left out", "\nRECALL  ",
+		"20 of 20: brief v", "\nBRIEF  ", "fold: messages 1 to ", "\nTOKEN BILL  20 turns", "No turn was left out", "\nRECALL  ", "\nTOOLS  ",
+		"(called roll_dice ", "(approved by the demo)",
 		" memories added)", `"The user's name is Rosa Lindqvist."`, `"The user lives in Freiburg."`, `dog is called Bruno."`, `"The user plays the cello."`,
 		`"The user is allergic to walnuts."`, `forget "walnuts": 1 forgotten`, "\nTOPICS  ", "imported ",
 	} {

@@ -31,9 +31,13 @@ func TestMain(m *testing.M) { testkit.Main(m) }
 // configured is the configuration of dev with these variables.
 func configured(t *testing.T, set map[string]string) config.Config {
 	t.Helper()
-	c, err := config.Parse(func(name string) (string, bool) { value, ok := set[name]; return value, ok }, true)
+	c, err := config.Parse(lookup(set), true)
 	require.NoError(t, err)
 	return c
+}
+
+func lookup(set map[string]string) func(string) (string, bool) {
+	return func(name string) (string, bool) { value, ok := set[name]; return value, ok }
 }
 
 // runDev runs dev until the test ends, and returns what it printed up to the last line of its welcome.
@@ -46,7 +50,12 @@ func runDev(t *testing.T, set map[string]string) string {
 	read, write := io.Pipe()
 	ended := make(chan error, 1)
 	go func() {
-		err := Run(ctx, configured(t, set), t.TempDir(), write, slog.New(slog.DiscardHandler))
+		root := t.TempDir()
+		cfg, stopTools, err := OfferTools(configured(t, set), root, lookup(set))
+		if err == nil {
+			err = Run(ctx, cfg, root, write, slog.New(slog.DiscardHandler))
+			stopTools()
+		}
 		_ = write.CloseWithError(io.EOF)
 		ended <- err
 	}()

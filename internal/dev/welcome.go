@@ -38,7 +38,11 @@ func printWelcome(out io.Writer, cfg config.Config, address, token string) {
 	if cfg.LongTerm.On {
 		fmt.Fprintf(out, nextChat, cfg.LongTerm.ExtractDelay, here, here)
 	}
-	fmt.Fprint(out, "Or talk to it: go run ./cmd/throughline chat\n\n")
+	fmt.Fprint(out, "Or talk to it: go run ./cmd/throughline chat\n")
+	if cfg.OpenAIAPIKey == offlineKey {
+		fmt.Fprint(out, "It has tools, too. Try: Roll two dice. Or, which asks you first: Send a postcard to Anna: Hello!\n")
+	}
+	fmt.Fprintln(out)
 }
 
 // pageLink opens the page, signed in where there is a token. What follows # is not sent to any server.

@@ -27,6 +27,7 @@ const (
 	MethodNotAllowed     Code = "method_not_allowed"
 	ChatNotFound         Code = "chat_not_found"
 	MessageNotFound      Code = "message_not_found"
+	CallNotFound         Code = "call_not_found"
 	MemoryNotFound       Code = "memory_not_found"
 	TopicNotFound        Code = "topic_not_found"
 	ChatExpired          Code = "chat_expired"
@@ -37,6 +38,8 @@ const (
 	GenerationInProgress Code = "generation_in_progress"
 	MessageSuperseded    Code = "message_superseded"
 	ConversationChanged  Code = "conversation_changed"
+	CallSettled          Code = "call_settled"
+	CallClaimed          Code = "call_claimed"
 	BodyTooLarge         Code = "body_too_large"
 	UnsupportedMediaType Code = "unsupported_media_type"
 	ValidationFailed     Code = "validation_failed"
@@ -159,6 +162,21 @@ func Changed[ID interface {
 		changed.Details["last_message_id"] = last
 	}
 	return changed
+}
+
+// NoCall returns the error for a call that a reply does not have.
+func NoCall() *Error {
+	return New(CallNotFound, "This reply has no such call.")
+}
+
+// Settled returns the error for a call that has another answer; the status says which.
+func Settled(status string) *Error {
+	return &Error{Code: CallSettled, Message: "The call has another answer.", Details: map[string]any{"status": status}}
+}
+
+// Claimed returns the error for a call that another device is answering.
+func Claimed(until time.Time) *Error {
+	return &Error{Code: CallClaimed, Message: "Another device is answering the call.", Details: map[string]any{"claimed_until": until.UTC()}}
 }
 
 // Panicked returns an error for the result of recover. The runtime's own panics contain types and numbers only.

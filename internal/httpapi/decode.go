@@ -121,6 +121,10 @@ func (f *findings) readField(raw json.RawMessage, name string, into reflect.Valu
 // readValue reads one value, and notes its fault under its name.
 func (f *findings) readValue(raw json.RawMessage, name string, into reflect.Value) {
 	target := into.Addr().Interface()
+	if verbatim, ok := target.(*json.RawMessage); ok {
+		*verbatim = raw
+		return
+	}
 	switch into.Kind() {
 	case reflect.Pointer:
 		into.Set(reflect.New(into.Type().Elem()))

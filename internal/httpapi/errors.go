@@ -26,11 +26,12 @@ var statuses = statusOfEach(map[int][]fault.Code{
 	http.StatusUnauthorized: {fault.NoAuthorization, fault.SessionExpired, fault.BadJWT, fault.UserNotFound},
 	http.StatusForbidden:    {fault.ForbiddenOrigin, fault.ForbiddenClient, fault.ForbiddenByPolicy},
 	http.StatusNotFound: {
-		fault.NotFound, fault.ChatNotFound, fault.MessageNotFound, fault.MemoryNotFound, fault.TopicNotFound,
+		fault.NotFound, fault.ChatNotFound, fault.MessageNotFound, fault.CallNotFound, fault.MemoryNotFound, fault.TopicNotFound,
 	},
 	http.StatusMethodNotAllowed: {fault.MethodNotAllowed},
 	http.StatusConflict: {
-		fault.GenerationInProgress, fault.MessageSuperseded, fault.ConversationChanged, fault.RecallOff, fault.MemoryOff, fault.MemoryExists, fault.MemoriesFull,
+		fault.GenerationInProgress, fault.MessageSuperseded, fault.ConversationChanged, fault.CallSettled, fault.CallClaimed,
+		fault.RecallOff, fault.MemoryOff, fault.MemoryExists, fault.MemoriesFull,
 	},
 	http.StatusGone:                  {fault.ChatExpired},
 	http.StatusMisdirectedRequest:    {fault.WrongCell},

@@ -96,6 +96,9 @@ var refusals = map[fault.Code]func(t *testing.T, k keeper) answered{
 		testkit.Exec(k.t, k.pool, "update messages set superseded_by = id where id = $1", message)
 		return k.call(post, "/v1/messages/"+message.String()+"/select", `{"last_message_id": "`+message.String()+`"}`)
 	},
+	fault.CallNotFound: answeredWith(fault.NoCall()),
+	fault.CallSettled:  answeredWith(fault.Settled("denied"), "status"),
+	fault.CallClaimed:  answeredWith(fault.Claimed(time.Now().Add(time.Minute)), "claimed_until"),
 	fault.ChatExpired: func(_ *testing.T, k keeper) answered {
 		made := k.newChat(`{"ttl_hours": 1}`)
 		k.expire(made.ID)

@@ -216,7 +216,7 @@ type event struct {
 }
 
 // To the letter: three lines in this order, LF, one empty line.
-var eventForm = regexp.MustCompile(`^event: ([a-z.]+)\ndata: (\{.*\})\nid: ([0-9a-f-]{36}:(?:\d+|end))$`)
+var eventForm = regexp.MustCompile(`^event: ([a-z.]+)\ndata: (\{.*\})\nid: ([0-9a-f-]{36}:(?:\d+(?:\.\d+)?|end))$`)
 
 // unpadded is a stream without the comment that it begins with.
 func unpadded(t *testing.T, body string) (rest string) {

@@ -50,6 +50,7 @@ func messageRoutes() []route {
 			endpoint: endpoint{serve: (*Server).getStream},
 		},
 		{method: http.MethodPost, path: "/v1/message/{chat_id}/cancel", id: "cancelReply", endpoint: onID(stores.Cancel)},
+		callRoute(),
 	}
 }
 
@@ -61,6 +62,9 @@ type messageFields struct {
 	Importance      *float64        `json:"importance,omitempty" nullable:"true" minimum:"0" maximum:"1" doc:"importance"`
 	Files           []memory.File   `json:"files,omitempty" nullable:"true" maxItems:"20" doc:"files"`
 	ToolName        string          `json:"tool_name,omitempty" nullable:"true" maxLength:"64" doc:"messageFields.tool_name"`
+
+	Tools      *[]chat.ToolDeclaration `json:"tools,omitempty" nullable:"true" maxItems:"32" doc:"tools"`
+	ToolChoice string                  `json:"tool_choice,omitempty" nullable:"true" enum:"auto,none,required" doc:"tool_choice"`
 }
 
 // firstMessageRequest is the body of POST /v1/message/first, with the settings of api.NewChat.
@@ -201,27 +205,38 @@ func (s *Server) send(c echo.Context, body *messageFields, message chat.Message)
 	if err := body.fill(&message, c.Request().Header, user.UserID); err != nil {
 		return err
 	}
-	protocol, err := namedProtocol(c.Request())
+	protocol, whole, err := asked(c.Request())
 	if err != nil {
 		return err
 	}
-	whole := protocol == "" && prefersJSON(c.Request().Header.Values(echo.HeaderAccept))
 	if whole && message.Resume != nil {
-		message.Resume.After = 0 // one object is always the whole reply
+		message.Resume.After, message.Resume.Parts = 0, 0 // one object is always the whole reply
 	}
 	open := func() (*chat.Reply, error) { return s.config.Chat.Send(c.Request().Context(), user, message) }
-	return s.answerReply(c, open, func(reply *chat.Reply) (bool, error) {
+	return s.answerReply(c, open, s.answerAs(c, protocol, whole))
+}
+
+// asked returns the form in which a reply is asked for: as events in a protocol, or whole as one object.
+func asked(request *http.Request) (named protocol, whole bool, err error) {
+	named, err = namedProtocol(request)
+	return named, named == "" && prefersJSON(request.Header.Values(echo.HeaderAccept)), err
+}
+
+// answerAs answers with a reply in that form.
+func (s *Server) answerAs(c echo.Context, protocol protocol, whole bool) func(*chat.Reply) (ended bool, err error) {
+	return func(reply *chat.Reply) (bool, error) {
 		if whole {
 			return answerWhole(c, reply)
 		}
 		return s.answerEvents(c, reply, protocol)
-	})
+	}
 }
 
 // fill adds the fields of the body and the headers to the message.
 func (b *messageFields) fill(message *chat.Message, header http.Header, user uuid.UUID) (err error) {
 	message.Variant, message.Metadata, message.ToolName = b.ModelVariant, b.Metadata, b.ToolName
 	message.Importance, message.Sources, message.Files = b.Importance, b.Sources, b.Files
+	message.Tools, message.ToolChoice = b.Tools, chat.ToolChoice(b.ToolChoice)
 	if message.ClientMessageID, err = b.clientMessageID(header, user); err != nil {
 		return err
 	}

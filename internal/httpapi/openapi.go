@@ -159,7 +159,10 @@ func pathParameters(path string) []object {
 			continue
 		}
 		parameter := object{"name": name, "in": "path", "required": true, "schema": schemaRef("UUID")}
-		if name == "topic_id" {
+		switch name {
+		case "call_id":
+			parameter["schema"] = object{"type": "string"}
+		case "topic_id":
 			parameter["description"] = "A topic of the chat, or `current` for the active one with the latest turn."
 			parameter["schema"] = object{"anyOf": []object{schemaRef("UUID"), {"const": api.CurrentTopic}}}
 		}
@@ -277,8 +280,8 @@ func replyAnswer(orWhole bool) object {
 	content := object{mediaEventStream: object{
 		"schema": object{
 			"type": "string",
-			"description": "Server-sent events. In our own protocol message.started, any number of content.delta, and one terminal event " +
-				"(completion, message.failed or message.cancelled); in the AI SDK's the events of UIMessageEvent and then [DONE]. " +
+			"description": "Server-sent events. In our own protocol message.started, any number of content.delta and part.added, and one last event " +
+				"(completion, message.failed, message.cancelled or message.awaiting); in the AI SDK's the events of UIMessageEvent and then [DONE]. " +
 				"Lines that begin with a colon are comments.",
 		},
 		"x-item-schema": object{"oneOf": []object{schemaRef("StreamEvent"), schemaRef(uiSchema)}},

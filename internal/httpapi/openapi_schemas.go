@@ -32,6 +32,9 @@ var named = map[reflect.Type]struct{ name, description string }{
 	reflect.TypeFor[api.Selection]():            {"SelectVersionRequest", ""},
 	reflect.TypeFor[api.Versions]():             {"MessageVersions", ""},
 	reflect.TypeFor[api.Selected]():             {"SelectedVersion", ""},
+	reflect.TypeFor[callRequest]():              {"AnswerCallRequest", ""},
+	reflect.TypeFor[callClaim]():                {"ClaimedCall", ""},
+	reflect.TypeFor[memory.Part]():              {"MessagePart", ""},
 	reflect.TypeFor[api.FileRef]():              {"MessageFile", ""},
 	reflect.TypeFor[memory.File]():              {"NewFile", ""},
 	reflect.TypeFor[api.Cleared]():              {"ClearResult", ""},
@@ -54,6 +57,9 @@ var named = map[reflect.Type]struct{ name, description string }{
 	reflect.TypeFor[transfer.Progress]():   {"ImportProgress", ""},
 	reflect.TypeFor[streaming.Started]():   {"MessageStarted", "First event of every stream."},
 	reflect.TypeFor[streaming.Delta]():     {"ContentDelta", "The next piece of the reply."},
+	reflect.TypeFor[streaming.PartAdded](): {"PartAdded", "The next of a reply's parts, whole."},
+	reflect.TypeFor[streaming.Awaiting]():  {"MessageAwaiting", "Last event of a stream whose reply waits: it goes on once its open calls are answered."},
+	reflect.TypeFor[streaming.OpenCall]():  {"OpenCall", "A call of a tool that waits for its answer."},
 	reflect.TypeFor[streaming.Completed](): {"Completion", "Terminal event: the reply is whole and stored."},
 	reflect.TypeFor[streaming.Failed]():    {"MessageFailed", "Terminal event: the reply broke off. What was said until then is stored."},
 	reflect.TypeFor[streaming.Cancelled](): {"MessageCancelled", "Terminal event: somebody stopped the reply. What was said until then is stored."},
@@ -78,6 +84,7 @@ func schemaName(of reflect.Type) string {
 // corrections are members of properties' schemas that no tag can give: lists that are known only here, and
 // differences between two schemas that share a field. nil removes a member.
 var corrections = map[string]object{
+	"Message.parts":          {"items": schemaRef("MessagePart")},
 	"Memory.strategy":        {"enum": api.Strategies, "type": nil},
 	"MemoryReceipt.strategy": {"enum": api.Strategies, "type": nil},
 	"MemorySection.name": {
@@ -85,11 +92,14 @@ var corrections = map[string]object{
 		"description": "Which part it is.",
 	},
 	"SectionAccount.failure":    {"description": "Why a section that had to be retrieved is missing: late or failed."},
+	"PartAdded.part":            {"$ref": schemaPrefix + "MessagePart", "anyOf": nil},
+	"MessageAwaiting.open":      {"type": "array"},
 	"Completion.content_length": {"description": "Characters (Unicode code points) of the whole reply."},
 	"Completion.memory":         {"anyOf": []object{schemaRef("MemoryReceipt"), {"type": "null"}}},
 	"WholeReply.memory":         {"anyOf": []object{schemaRef("MemoryReceipt"), {"type": "null"}}},
 	"WholeReply.finish_reason": {
-		"enum": []string{"stop", "length", "content_filter", "cancelled"}, "description": "Why the model stopped; cancelled when somebody stopped it.",
+		"enum":        []string{"stop", "length", "content_filter", "tool_calls", "cancelled"},
+		"description": "Why the model stopped; cancelled when somebody stopped it, tool_calls where the reply waits for answers to calls.",
 	},
 	"MessageFailed.code": {"enum": slices.Sorted(maps.Keys(statuses))},
 	"Error.code":         {"enum": slices.Sorted(maps.Keys(statuses))},
@@ -137,6 +147,7 @@ func reflectSchema(of reflect.Type, options ...func(*jsonschema.ReflectContext))
 	reflector.AddTypeMapping(api.Field[float64]{}, 0.0)
 	reflector.AddTypeMapping(api.Field[[]string]{}, []string{})
 	reflector.AddTypeMapping(api.Field[map[string]any]{}, map[string]any{})
+	reflector.AddTypeMapping(api.Field[json.RawMessage]{}, json.RawMessage{})
 	schema, err := reflector.Reflect(reflect.New(of).Elem().Interface(), append(options,
 		func(context *jsonschema.ReflectContext) { context.EnvelopNullability = true },
 		jsonschema.DefinitionsPrefix(schemaPrefix),

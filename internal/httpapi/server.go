@@ -46,6 +46,8 @@ type Chat interface {
 	Send(ctx context.Context, user auth.Principal, message chat.Message) (*chat.Reply, error)
 	Resume(ctx context.Context, user auth.Principal, chatID uuid.UUID, cursor *chat.Cursor) (*chat.Reply, error)
 	Cancel(ctx context.Context, user auth.Principal, chatID uuid.UUID) (chat.Stopped, error)
+	AnswerCall(ctx context.Context, user auth.Principal, answer chat.CallAnswer) (*chat.Reply, error)
+	ClaimCall(ctx context.Context, user auth.Principal, claim chat.CallAnswer) (time.Time, error)
 	PreviewPrompt(ctx context.Context, user auth.Principal, chatID uuid.UUID, query chat.PreviewQuery) (chat.PromptPreview, error)
 }
 

@@ -20,6 +20,8 @@ import (
 // memoryStore keeps turns in memory, for tests of the handlers alone. It has no briefs, no folds and
 // no leases; what Postgres really does is tested where Postgres is.
 type memoryStore struct {
+	chat.Store // what no test here calls
+
 	mu    sync.Mutex
 	chats map[uuid.UUID]uuid.UUID // chat -> owner
 	turns []*storedTurn           // oldest first

@@ -122,7 +122,7 @@ func summaryText(response gjson.Result) string {
 
 // textOf returns what a response says, and what it cost.
 func textOf(response gjson.Result) work.Answer {
-	usage := usageOf(response)
+	usage := usageOf(response.Get("usage"), "input", "output")
 	return work.Answer{
 		Text: storable(summaryText(response)), Model: storable(response.Get("model").String()),
 		InputTokens: usage.InputTokens, CachedTokens: usage.CachedTokens, OutputTokens: usage.OutputTokens,

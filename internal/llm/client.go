@@ -1,5 +1,5 @@
-// Package llm calls the models by the Responses API. Any server with it works, and there is no layer for other APIs. Its
-// errors are logged, so they never contain text of a prompt or a reply.
+// Package llm calls the models by the Responses API, and those that reply also by Chat Completions. Any server with one of them
+// works. Its errors are logged, so they never contain text of a prompt or a reply.
 package llm
 
 import (
@@ -13,8 +13,10 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
+	"unicode"
 
 	"github.com/arcoscribe/throughline/internal/chat"
 	"github.com/arcoscribe/throughline/internal/memory/brief"
@@ -32,6 +34,7 @@ const (
 	maxAnswer = 4 << 20
 	maxStream = 256 << 20
 	maxReply  = 1_000_000
+	maxItems  = 2 * maxReply // of the items and sources of a reply, whose text is in them once more
 )
 
 // Settings say which server is called and how, by a Client or an Embedder.
@@ -74,10 +77,11 @@ func (unmetered) Record(context.Context, work.Spent)             {}
 // Client calls the models. It is safe for concurrent use.
 type Client struct {
 	settings Settings
+	variant  Variant // whose replies it makes
 	http     *http.Client
 	reach
-	refused struct{ metadata, store atomic.Bool } // fields of a call that the server does not know: a call does without them
-	form    atomic.Int32                          // of structured answers: what the server has not refused
+	refused sync.Map     // names of fields that the server does not know: a call does without them
+	form    atomic.Int32 // of structured answers: what the server has not refused
 }
 
 var (
@@ -123,11 +127,15 @@ func (c *Client) Close() {
 // params is the body of a call.
 type params struct {
 	Model            string            `json:"model,omitempty"`
-	Input            string            `json:"input"`
+	Input            any               `json:"input"` // a text, or items
 	Instructions     string            `json:"instructions,omitempty"`
 	Prompt           *hostedPrompt     `json:"prompt,omitempty"`
 	Stream           bool              `json:"stream,omitempty"`
 	Text             *textConfig       `json:"text,omitempty"`
+	Reasoning        object            `json:"reasoning,omitempty"`
+	Tools            []object          `json:"tools,omitempty"`
+	ToolChoice       chat.ToolChoice   `json:"tool_choice,omitempty"`
+	Include          []string          `json:"include,omitempty"`
 	Store            *bool             `json:"store,omitempty"`
 	Metadata         map[string]string `json:"metadata,omitempty"`
 	PromptCacheKey   string            `json:"prompt_cache_key"`
@@ -153,26 +161,55 @@ func safetyIdentifier(userID uuid.UUID) string {
 	return hex.EncodeToString(digest[:])
 }
 
-// send makes a call, whose response the caller closes. When the server refuses one of the fields that only describe a
-// call, the call is made once more without it, as are all later ones.
-func (c *Client) send(ctx context.Context, params params) (*http.Response, error) {
-	for {
-		if c.refused.metadata.Load() {
-			params.Metadata = nil
+// body is what a call sends.
+type body interface {
+	// optional has the fields that a server may refuse, each with what leaves it out.
+	optional() map[string]func()
+	// isRefused reports whether a call was refused because of one of them.
+	isRefused(field string, why *refusal) bool
+}
+
+func (p *params) optional() map[string]func() {
+	fields := map[string]func(){"metadata": func() { p.Metadata = nil }, "store": func() { p.Store = nil }}
+	if p.Include != nil {
+		fields["include"] = func() { p.Include = nil }
+	}
+	return fields
+}
+
+func (p *params) isRefused(field string, why *refusal) bool { return why.isAbout(field) }
+
+// send makes a call, whose response the caller closes. When the server refuses one of the fields that it can do without, the
+// call is made once more without it, as are all later ones.
+func (c *Client) send(ctx context.Context, path string, call body, retries int) (*http.Response, error) {
+	for optional := call.optional(); ; {
+		for field, leaveOut := range optional {
+			if _, refused := c.refused.Load(field); refused {
+				leaveOut()
+				delete(optional, field)
+			}
 		}
-		if c.refused.store.Load() {
-			params.Store = nil
-		}
-		response, err := post(ctx, c.http, c.settings, "/responses", params, maxRetries)
-		switch {
-		case params.Metadata != nil && refusesField(err, "metadata"):
-			c.leaveOut(ctx, &c.refused.metadata, "metadata")
-		case params.Store != nil && refusesField(err, "store"):
-			c.leaveOut(ctx, &c.refused.store, "store")
-		default:
+		response, err := post(ctx, c.http, c.settings, path, call, retries)
+		why, refused := errors.AsType[*refusal](err)
+		if !refused || !c.learn(ctx, call, optional, why) {
 			return response, err
 		}
 	}
+}
+
+// learn notes the fields because of which a call was refused, and reports whether there are any.
+func (c *Client) learn(ctx context.Context, call body, optional map[string]func(), why *refusal) (learnt bool) {
+	for field := range optional {
+		if !call.isRefused(field, why) {
+			continue
+		}
+		learnt = true
+		if _, known := c.refused.LoadOrStore(field, true); !known {
+			c.settings.Logger.LogAttrs(ctx, slog.LevelWarn, "the model's server refuses a field of calls, which are made without it from now on",
+				slog.String("field", field))
+		}
+	}
+	return learnt
 }
 
 // ask is send for calls that make no reply, if the user may have it, and records the cost. A call that broke off may be on
@@ -195,7 +232,8 @@ func (c *Client) ask(ctx context.Context, params params, userID, chatID uuid.UUI
 		return answer, err
 	case err != nil:
 		spent.Estimated = true
-		spent.InputTokens = text.Tokens(params.Instructions) + text.Tokens(params.Input)
+		input, _ := params.Input.(string) // only a reply has items
+		spent.InputTokens = text.Tokens(params.Instructions) + text.Tokens(input)
 	default:
 		said := textOf(answer)
 		spent.Model = cmp.Or(said.Model, spent.Model)
@@ -207,7 +245,7 @@ func (c *Client) ask(ctx context.Context, params params, userID, chatID uuid.UUI
 
 // answer makes a call that is answered with one object.
 func (c *Client) answer(ctx context.Context, params params) (answer gjson.Result, err error) {
-	response, err := c.send(ctx, params)
+	response, err := c.send(ctx, "/responses", &params, maxRetries)
 	if err != nil {
 		return answer, err
 	}
@@ -224,22 +262,16 @@ func isUpkeep(purpose string) bool {
 	return purpose != string(brief.KindFold)
 }
 
-// leaveOut notes a refused field, and logs it once.
-func (c *Client) leaveOut(ctx context.Context, refused *atomic.Bool, field string) {
-	if refused.CompareAndSwap(false, true) {
-		c.settings.Logger.LogAttrs(ctx, slog.LevelWarn, "the model's server refuses a field of calls, which are made without it from now on",
-			slog.String("field", field))
-	}
+// isAbout reports whether a call was refused because of a field, or of something in it. Deeper in a path there may be names of tools.
+// Words count for nothing: without store the provider would keep the texts.
+func (r *refusal) isAbout(field string) bool {
+	path := names(r.param)
+	return r.status == http.StatusBadRequest && len(path) > 0 && path[0] == field
 }
 
-// refusesField reports whether the server refused a call because of a field, or of something in it.
-func refusesField(err error, field string) bool {
-	refused, ok := errors.AsType[*refusal](err)
-	if !ok || refused.status != http.StatusBadRequest {
-		return false
-	}
-	name, _, _ := strings.Cut(refused.param, ".")
-	return name == field
+// names returns the names in a path or a text.
+func names(in string) []string {
+	return strings.FieldsFunc(in, func(c rune) bool { return c != '_' && !unicode.IsLetter(c) && !unicode.IsDigit(c) })
 }
 
 // boundedTransport bounds every body that is read, errors too, and notes whether the server was reached.

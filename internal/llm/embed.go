@@ -232,8 +232,8 @@ func (e *Embedder) answer(ctx context.Context, params embeddingParams) ([]byte, 
 // refusesDimensions also reads the message: OpenAI's names no field.
 func refusesDimensions(err error) bool {
 	refused, ok := errors.AsType[*refusal](err)
-	return refusesField(err, "dimensions") ||
-		ok && refused.status == http.StatusBadRequest && refused.param == "" && strings.Contains(refused.message, "dimensions")
+	return ok && (refused.isAbout("dimensions") ||
+		refused.status == http.StatusBadRequest && refused.param == "" && strings.Contains(refused.message, "dimensions"))
 }
 
 // decodeVectors returns the vectors of an answer in the order of their texts.

@@ -91,7 +91,7 @@ func reportedError(code string) error {
 		return known.because(cause)
 	}
 	switch code {
-	case "rate_limit_exceeded", "server_is_overloaded", "slow_down":
+	case "rate_limit_exceeded", "server_is_overloaded", "slow_down", "429", "503":
 		return fault.Wrap(fault.UpstreamOverloaded, "The model is overloaded. Try again in a moment.", cause)
 	}
 	return fault.Wrap(fault.UpstreamFailed, "The model failed while it replied.", cause)
@@ -103,9 +103,9 @@ type permanentRefusal struct{ message, remedy string }
 
 var (
 	quotaUsedUp  = &permanentRefusal{"The quota for the model is used up.", "the account's quota or credit is used up"}
-	keyRefused   = &permanentRefusal{"The model refused this server's key.", "the key is refused, see OPENAI_API_KEY"}
+	keyRefused   = &permanentRefusal{"The model refused this server's key.", "the key is refused, see OPENAI_API_KEY, or api_key_env in MODELS_FILE"}
 	unknownModel = &permanentRefusal{"The model is not available.", "no such model, or not for this key, or not at this address: see MODEL_VARIANTS, " +
-		"MEMORY_SUMMARIZER_MODEL, EMBEDDING_MODEL, OPENAI_BASE_URL, EMBEDDING_BASE_URL"}
+		"MODELS_FILE, MEMORY_SUMMARIZER_MODEL, EMBEDDING_MODEL, OPENAI_BASE_URL, EMBEDDING_BASE_URL"}
 )
 
 func (p *permanentRefusal) because(cause error) error {

@@ -146,6 +146,11 @@ func checkResult(t *testing.T, result chat.ModelResult) {
 	for _, text := range []string{result.Model, result.ResponseID} {
 		assert.Truef(t, utf8.ValidString(text) && !strings.ContainsRune(text, 0), "%q cannot be stored", text)
 	}
+	for _, item := range result.Items {
+		for _, text := range append(item.Summary, item.Text, item.Phase, item.CallID, item.Name, item.Arguments, item.Encrypted) {
+			assert.Truef(t, utf8.ValidString(text) && !strings.ContainsRune(text, 0), "%q cannot be stored", text)
+		}
+	}
 	for _, n := range []int{result.Usage.InputTokens, result.Usage.CachedTokens, result.Usage.OutputTokens} {
 		assert.Truef(t, n >= 0 && n <= maxTokens, "%d tokens", n)
 	}
@@ -154,14 +159,14 @@ func checkResult(t *testing.T, result chat.ModelResult) {
 // readingFrom is a stream of an answer's body.
 func readingFrom(ctx context.Context, cancel context.CancelCauseFunc, body io.ReadCloser) *stream {
 	s := &stream{ctx: ctx, cancel: cancel, idle: time.Hour, watchdog: time.NewTimer(time.Hour)}
-	s.events = newEventReader(body, s.isAlive)
+	s.events, s.decode = newEventReader(body, s.isAlive), (&responses{stream: s}).decode
 	return s
 }
 
 // For any bytes of a server the text can be stored and the end is a result or a *fault.Error.
 func FuzzStream(f *testing.F) {
 	for _, end := range oddEnds {
-		f.Add(delta(`"a\u0000\ud83d"`) + "event: response.completed\ndata: " + end + "\n\n")
+		f.Add(delta(`"a\u0000\ud83d"`)+"event: response.completed\ndata: "+end+"\n\n", false)
 	}
 	for _, stream := range []string{
 		"", completedEvent, delta("7") + completedEvent, delta(`"x"`), delta(`{"a":1}`), event("response.failed", `,"response":{"error":{"code":["x"]}}`),
@@ -173,11 +178,17 @@ func FuzzStream(f *testing.F) {
 		event("response.completed", `,"response":{"output":[{"type":"message","content":[{"type":"output_text","text":"x"}]},{"type":"message","content":{}},7]}`),
 		"data: {\"type\":\"response.output_text.delta\",\"delta\":\"x\"}\n\n", "event: response.output_text.delta\ndata: {\"delta\":\n\n", "\xff\xfe",
 	} {
-		f.Add(stream)
+		f.Add(stream, false)
 	}
-	f.Fuzz(func(t *testing.T, sent string) {
+	for _, chunks := range foreignChunks {
+		f.Add(chunks.stream, true)
+	}
+	f.Fuzz(func(t *testing.T, sent string, isChat bool) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		s := readingFrom(ctx, cancel, io.NopCloser(strings.NewReader(sent)))
+		if isChat {
+			s.decode = (&completions{stream: s}).decode
+		}
 		for s.Next() {
 			d := s.Delta()
 			assert.Truef(t, d != "" && utf8.ValidString(d) && !strings.ContainsRune(d, 0), "the delta %q", d)

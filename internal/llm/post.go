@@ -2,6 +2,7 @@ package llm
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -27,7 +28,7 @@ const (
 // maxErrorBody is the part of an error's body, in bytes, that is read.
 const maxErrorBody = 64 << 10
 
-// refusal is an answer that is an error. One without the API's own error, such as a proxy's, has only its status.
+// refusal is an answer that is an error. One without the API's own error, such as a proxy's, has its status and perhaps a message.
 type refusal struct {
 	status                     int
 	header                     http.Header
@@ -92,7 +93,8 @@ func postOnce(ctx context.Context, client *http.Client, settings Settings, path 
 	}
 	failed := gjson.GetBytes(said, "error")
 	field := func(name string) string { return failed.Get(name).String() }
-	return nil, &refusal{response.StatusCode, response.Header, field("code"), field("type"), field("param"), field("message")}
+	message := cmp.Or(field("message"), gjson.GetBytes(said, "message").String(), gjson.GetBytes(said, "detail").String())
+	return nil, &refusal{response.StatusCode, response.Header, field("code"), field("type"), field("param"), message}
 }
 
 // sentBody is a body that can be read from its start, as net/http does when a connection it kept was closed, until the

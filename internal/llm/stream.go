@@ -4,12 +4,12 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/arcoscribe/throughline/internal/chat"
 	"github.com/arcoscribe/throughline/internal/fault"
-	"github.com/arcoscribe/throughline/internal/work"
 	"github.com/arcoscribe/throughline/streaming"
 	"github.com/tidwall/gjson"
 )
@@ -24,9 +24,12 @@ func (c *Client) Stream(ctx context.Context, request chat.ModelRequest) (chat.Mo
 	s := &stream{idle: c.settings.IdleTimeout, cancel: cancel, ctx: ctx}
 	s.watchdog = time.AfterFunc(s.idle, func() { cancel(errIdle) })
 
-	params := newParams(work.PurposeReply, request.Input, request.Instructions, request.ChatID, request.UserID)
-	params.Model, params.Stream = request.Model, true
-	response, err := c.send(ctx, params) //nolint:bodyclose // Close closes it
+	call, path := c.begin(s, request)
+	retries := maxRetries
+	if request.Once {
+		retries = 0
+	}
+	response, err := c.send(ctx, path, call, retries) //nolint:bodyclose // Close closes it
 	if err != nil {
 		err = upstreamError(ctx, err)
 		s.stop()
@@ -36,19 +39,31 @@ func (c *Client) Stream(ctx context.Context, request chat.ModelRequest) (chat.Mo
 	return s, nil
 }
 
-// stream reads the model's events. It decodes only the few kinds that matter, straight from the bytes.
+// begin returns the body of a reply's call, and where it is sent, and gives the stream the decoder of that wire.
+func (c *Client) begin(s *stream, request chat.ModelRequest) (call body, path string) {
+	if c.variant.Chat {
+		s.decode = (&completions{stream: s}).decode
+		return newCompletion(c.variant, request), "/chat/completions"
+	}
+	s.decode = (&responses{stream: s}).decode
+	return newResponse(c.variant, request), "/responses"
+}
+
+// stream reads the model's events. What they mean depends on the wire.
 type stream struct {
 	ctx      context.Context //nolint:containedctx // the call's own, to learn why it ended
 	cancel   context.CancelCauseFunc
 	idle     time.Duration
 	watchdog *time.Timer
 	events   *eventReader
+	decode   func(kind, data []byte) // takes one event: into delta, result or err
 
 	delta  string
 	said   int // bytes of all deltas
-	output output
+	kept   int // bytes of items and sources
 	result chat.ModelResult
-	ended  bool
+	whole  bool // the model said why its reply ends; only the cost may follow
+	ended  bool // nothing follows
 	err    error
 }
 
@@ -58,13 +73,15 @@ func (s *stream) isAlive() { s.watchdog.Reset(s.idle) }
 // Next waits for more text.
 func (s *stream) Next() bool {
 	for !s.ended && s.err == nil {
+		s.delta = ""
 		if !s.events.next() {
-			s.err = s.breakError()
+			if s.ended = true; !s.whole {
+				s.err = s.breakError()
+			}
 			return false
 		}
-		s.delta = ""
-		s.handle(s.events.kind, s.events.data)
-		if s.said += len(s.delta); s.said > maxReply {
+		s.decode(s.events.kind, s.events.data)
+		if s.said += len(s.delta); s.said > maxReply || s.kept > maxItems {
 			s.delta, s.err = "", fault.New(fault.UpstreamFailed, "The model's reply is longer than a reply may be.")
 			return false
 		}
@@ -75,89 +92,51 @@ func (s *stream) Next() bool {
 	return false
 }
 
-// handle decodes one event into delta, result or err.
-func (s *stream) handle(kind, data []byte) {
-	if len(kind) == 0 {
-		kind = []byte(gjson.GetBytes(data, "type").String())
-	}
-	switch string(kind) {
-	case "response.output_text.delta", "response.refusal.delta":
-		s.say(data, "delta", s.output.piece)
-	case "response.output_text.done":
-		s.say(data, "text", s.output.whole)
-	case "response.refusal.done":
-		s.say(data, "refusal", s.output.whole)
-	case "response.output_item.added", "response.content_part.added", "response.content_part.done", "response.output_item.done":
-		s.take(string(kind), data)
-	case "response.completed":
-		s.finish(data, "stop")
-	case "response.incomplete":
-		s.finish(data, incompleteReason(data))
-	case "response.failed":
-		s.err = reportedError(gjson.GetBytes(data, "response.error.code").String())
-	case "error":
-		// Some servers put the error one level deeper.
-		s.err = reportedError(cmp.Or(gjson.GetBytes(data, "code").String(), gjson.GetBytes(data, "error.code").String()))
-	}
-}
+// itemSize is what an item or a source takes in memory beside its texts, in bytes.
+const itemSize = 200
 
-// say takes the text in a field of an event.
-func (s *stream) say(data []byte, field string, take func(place, string) string) {
-	if s.isValid(data) {
-		s.delta = take(placeOf(data), storable(gjson.GetBytes(data, field).String()))
+// keep adds an item to the result, unless it says nothing.
+func (s *stream) keep(item chat.Item) {
+	size := len(item.Text) + len(item.Name) + len(item.Arguments) + len(item.Encrypted)
+	for _, part := range item.Summary {
+		size += len(part) + itemSize
 	}
-}
-
-func placeOf(data []byte) place {
-	number := func(field string) int { return int(min(max(0, gjson.GetBytes(data, field).Int()), maxPlace)) }
-	return place{item: number("output_index"), content: number("content_index")}
-}
-
-// take decodes the beginning or the end of a part or an item.
-func (s *stream) take(kind string, data []byte) {
-	if !s.isValid(data) {
+	if size == 0 || item.Type == chat.ItemCall && item.Name == "" {
 		return
 	}
-	part, item := gjson.GetBytes(data, "part"), gjson.GetBytes(data, "item")
+	s.kept += size + itemSize
+	s.result.Items = append(s.result.Items, item)
+}
+
+// cite adds the page that an annotation names to the result, once.
+func (s *stream) cite(annotation gjson.Result) {
+	source := chat.Source{URL: storable(annotation.Get("url").String()), Title: storable(annotation.Get("title").String())}
+	if source.URL == "" || slices.Contains(s.result.Sources, source) {
+		return
+	}
+	s.kept += len(source.URL) + len(source.Title) + itemSize
+	s.result.Sources = append(s.result.Sources, source)
+}
+
+// end takes the reason for which the model ended its reply. A reply that is not whole has no calls: the last may be cut.
+func (s *stream) end(reason string) {
+	isCall := func(item chat.Item) bool { return item.Type == chat.ItemCall }
 	switch {
-	case kind == "response.output_item.added" && item.Get("type").String() == "message",
-		kind == "response.content_part.added" && textField(part) != "":
-		s.output.announce()
-	case kind == "response.content_part.done":
-		s.delta = s.output.whole(placeOf(data), partText(part))
-	case kind == "response.output_item.done":
-		s.delta = s.output.item(placeOf(data).item, item)
+	case reason != "stop":
+		s.result.Items = slices.DeleteFunc(s.result.Items, isCall)
+	case slices.ContainsFunc(s.result.Items, isCall):
+		reason = "tool_calls"
 	}
+	s.result.FinishReason, s.whole = reason, true
 }
 
-// finish ends the reply with what its terminal event reports.
-func (s *stream) finish(data []byte, reason string) {
-	if !s.isValid(data) {
-		return
-	}
-	response := gjson.GetBytes(data, "response")
-	s.delta = s.output.items(response.Get("output"))
-	s.ended = true
-	s.result = chat.ModelResult{
-		Model: storable(response.Get("model").String()), ResponseID: storable(response.Get("id").String()), FinishReason: reason,
-		Usage: usageOf(response),
-	}
-}
-
-func usageOf(response gjson.Result) streaming.Usage {
-	usage := response.Get("usage")
+// usageOf reads a report of tokens. A wire has its own names for those that go in and come out.
+func usageOf(usage gjson.Result, in, out string) streaming.Usage {
 	return streaming.Usage{
-		InputTokens:  tokenCount(usage.Get("input_tokens").Int()),
-		CachedTokens: tokenCount(usage.Get("input_tokens_details.cached_tokens").Int()),
-		OutputTokens: tokenCount(usage.Get("output_tokens").Int()),
+		InputTokens:  tokenCount(usage.Get(in + "_tokens").Int()),
+		CachedTokens: tokenCount(usage.Get(in + "_tokens_details.cached_tokens").Int()),
+		OutputTokens: tokenCount(usage.Get(out + "_tokens").Int()),
 	}
-}
-
-func incompleteReason(data []byte) string {
-	if gjson.GetBytes(data, "response.incomplete_details.reason").String() == "content_filter" {
-		return "content_filter"
-	}
-	return "length"
 }
 
 // isValid fails the reply if an event is not JSON, in which gjson would still find fields.
@@ -187,8 +166,10 @@ func (s *stream) breakError() error {
 	if err := cmp.Or(s.events.err(), s.ctx.Err()); err != nil {
 		return upstreamError(s.ctx, err)
 	}
-	return fault.New(fault.UpstreamFailed, "The model's reply ended too early.")
+	return endedEarly()
 }
+
+func endedEarly() error { return fault.New(fault.UpstreamFailed, "The model's reply ended too early.") }
 
 // Delta returns the text that Next found.
 func (s *stream) Delta() string { return s.delta }
@@ -196,8 +177,13 @@ func (s *stream) Delta() string { return s.delta }
 // Err returns nil only after the model's own terminal event.
 func (s *stream) Err() error { return s.err }
 
-// Result returns what the model reported at its end.
-func (s *stream) Result() chat.ModelResult { return s.result }
+// Result returns what the model reported at its end; nothing of a reply that broke off.
+func (s *stream) Result() chat.ModelResult {
+	if s.err != nil {
+		return chat.ModelResult{}
+	}
+	return s.result
+}
 
 // Close ends the call.
 func (s *stream) Close() error {

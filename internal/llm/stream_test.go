@@ -30,7 +30,8 @@ func TestStreamGivesTextAndResult(t *testing.T) {
 	require.Truef(t, got.err == nil && got.text == fourWords && got.deltas == 4, "%q in %d pieces, %v", got.text, got.deltas, got.err)
 	assert.True(t, got.result.ResponseID != "", "no response id")
 	got.result.ResponseID = ""
-	want := chat.ModelResult{Model: "gpt-5.6-terra", FinishReason: "stop", Usage: streaming.Usage{InputTokens: 30, CachedTokens: 20, OutputTokens: 4}}
+	want := chat.ModelResult{Model: "gpt-5.6-terra", FinishReason: "stop", Usage: streaming.Usage{InputTokens: 30, CachedTokens: 20, OutputTokens: 4},
+		Items: []chat.Item{{Type: chat.ItemMessage, Text: fourWords}}}
 	assert.Equal(t, want, got.result)
 }
 
@@ -257,7 +258,7 @@ func TestSlowModelIsNoSilentOne(t *testing.T) {
 		body, server := io.Pipe()
 		s := &stream{ctx: ctx, cancel: cancel, idle: idle}
 		s.watchdog = time.AfterFunc(idle, func() { cancel(errIdle) })
-		s.events = newEventReader(body, s.isAlive)
+		s.events, s.decode = newEventReader(body, s.isAlive), (&responses{stream: s}).decode
 		go func() {
 			for range 20 {
 				time.Sleep(idle - time.Second)

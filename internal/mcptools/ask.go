@@ -70,7 +70,7 @@ type askOutput struct {
 	StartedNew     bool            `json:"started_new" jsonschema:"Whether this call began the thread."`
 	Note           string          `json:"note,omitempty" jsonschema:"What to know about the thread or the reply, such as that the thread asked for is gone."`
 	Reply          string          `json:"reply"`
-	FinishReason   string          `json:"finish_reason" jsonschema:"stop, length, content_filter or cancelled"`
+	FinishReason   string          `json:"finish_reason" jsonschema:"stop, length, content_filter, tool_calls or cancelled"`
 	ModelVariant   string          `json:"model_variant"`
 	Usage          streaming.Usage `json:"usage" jsonschema:"Tokens of this reply."`
 	Memory         any             `json:"memory" jsonschema:"The receipt: what the reply remembered of the thread. Null for a reply that was cancelled."`
@@ -217,6 +217,9 @@ func (o *askOutput) end(end streaming.Terminal) error {
 	switch {
 	case end.Completed != nil:
 		o.FinishReason, o.Usage, o.Memory = end.Completed.FinishReason, end.Completed.Usage, end.Completed.Memory
+	case end.Awaiting != nil:
+		o.FinishReason = "tool_calls"
+		o.Note = strings.TrimSpace(o.Note + " " + waitsFor(end.Awaiting.Open))
 	case end.Cancelled != nil:
 		o.FinishReason = "cancelled"
 	default:
@@ -225,6 +228,15 @@ func (o *askOutput) end(end streaming.Terminal) error {
 	}
 	o.Note = strings.TrimSpace(o.Note + " " + replyNotes[o.FinishReason])
 	return nil
+}
+
+// waitsFor tells of calls that only the user's app can answer: a program that uses these tools has no part in them.
+func waitsFor(open []streaming.OpenCall) string {
+	names := make([]string, len(open))
+	for i, call := range open {
+		names[i] = call.Name
+	}
+	return "The reply waits for the user, who answers these calls in the app: " + strings.Join(names, ", ") + ". Another prompt goes on without them."
 }
 
 // replyFailed is the error of a failed reply. It has the thread's id, because the thread holds the prompt all the same.

@@ -87,6 +87,12 @@ func parseCase(t *testing.T, given string) goldenCase {
 			c.files = append(c.files, file(s.keys["path"], s.body))
 		case "user", "assistant", "tool", "system":
 			c.rows = append(c.rows, rowOf(t, s, int64(len(c.rows))+c.brief.CoveredSeq+1))
+		case "parts":
+			last := &c.rows[len(c.rows)-1]
+			last.Content = prompt.ReplyText(last.Content, partsOf(t, s.body))
+			last.Tokens = text.Tokens(last.Content)
+		case "done":
+			c.question.Done = partsOf(t, s.body)
 		case "source":
 			c.question.Sources = append(c.question.Sources, prompt.Source{Title: s.keys["title"], URL: s.keys["url"], Content: s.body})
 		case "memories", "topic", "recall":
@@ -127,6 +133,17 @@ func rowOf(t *testing.T, s goldenSection, seq int64) memory.Message {
 		m.CreatedAt = when
 	}
 	return m
+}
+
+// partsOf reads parts, each on a line.
+func partsOf(t *testing.T, lines string) (parts []memory.Part) {
+	t.Helper()
+	for line := range strings.SplitSeq(lines, "\n") {
+		var part memory.Part
+		require.NoErrorf(t, json.Unmarshal([]byte(line), &part), "%s", line)
+		parts = append(parts, part)
+	}
+	return parts
 }
 
 // retrieved is a section that was retrieved for the question; the key items=n is 1 where it is left out.

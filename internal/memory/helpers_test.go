@@ -55,6 +55,7 @@ const (
 	topicHeading      = "TOPIC (the conversation has come back to it):"
 	recallHeading     = "RELEVANT EARLIER TURNS (oldest first, quoted in part):"
 	sourcesHeading    = "RETRIEVED SOURCES:"
+	doneHeading       = "CALLS ALREADY MADE (do not repeat):"
 	currentHeading    = "CURRENT MESSAGE:"
 )
 

@@ -225,5 +225,5 @@ func FuzzQuotedPrompt(f *testing.F) {
 // strictHeadings are the headings to the letter.
 var strictHeadings = map[string]bool{
 	backgroundHeading: true, keptHeading: true, recentHeading: true, filesHeading: true, memoriesHeading: true, topicHeading: true,
-	recallHeading: true, sourcesHeading: true, currentHeading: true,
+	recallHeading: true, sourcesHeading: true, doneHeading: true, currentHeading: true,
 }

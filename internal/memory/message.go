@@ -40,11 +40,13 @@ const LabelTokens = 4
 // Status is the state of a message.
 type Status string
 
-// The statuses a stored message can have. Memory treats all but StatusStreaming alike: the text of a row is part of
-// the conversation, however its generation ended.
+// The statuses a stored message can have. Memory treats all that have ended alike: the text of a row is part of the
+// conversation, however its generation ended.
 const (
-	StatusComplete    Status = "complete"
-	StatusStreaming   Status = "streaming"
+	StatusComplete  Status = "complete"
+	StatusStreaming Status = "streaming"
+	// StatusAwaiting is a reply that waits for the result of a client's tool, or for an approval.
+	StatusAwaiting    Status = "awaiting"
 	StatusFailed      Status = "failed"
 	StatusCancelled   Status = "cancelled"
 	StatusInterrupted Status = "interrupted"
@@ -69,6 +71,9 @@ type Message struct {
 	Pinned     bool
 	Importance float32
 }
+
+// Open reports whether a reply has not ended: it is being generated, or waits for its user.
+func (s Status) Open() bool { return s == StatusStreaming || s == StatusAwaiting }
 
 // Blank reports whether the message has no text: nothing but white space as Unicode defines it. Blank messages are
 // not shown, and are no turns. Postgres counts no tokens for them.
@@ -113,9 +118,9 @@ func (t Turn) UserMessages() int {
 	return t.count(func(m *Message) bool { return m.Role == RoleUser && !m.Blank() })
 }
 
-// Streaming reports whether a message of the turn is still being generated.
-func (t Turn) Streaming() bool {
-	return t.count(func(m *Message) bool { return m.Status == StatusStreaming }) > 0
+// Open reports whether a reply of the turn has not ended.
+func (t Turn) Open() bool {
+	return t.count(func(m *Message) bool { return m.Status.Open() }) > 0
 }
 
 // Blank reports whether no message of the turn has text.

@@ -67,7 +67,7 @@ func TestTurns(t *testing.T) {
 func TestTurnFacts(t *testing.T) {
 	t.Parallel()
 	turn := memory.Turn{Messages: append(exchange(4, "one two", "three"), row(6, memory.RoleTool, ""))}
-	assert.Truef(t, turn.FirstSeq() == 4 && turn.LastSeq() == 6 && turn.Tokens() == 3 && turn.UserMessages() == 1 && !turn.Streaming(),
+	assert.Truef(t, turn.FirstSeq() == 4 && turn.LastSeq() == 6 && turn.Tokens() == 3 && turn.UserMessages() == 1 && !turn.Open(),
 		"facts of %+v are wrong", turn)
 	var none memory.Turn
 	assert.True(t, none.FirstSeq() == 0 && none.LastSeq() == 0 && none.Blank(), "an empty turn has facts")

@@ -21,6 +21,9 @@ type Metrics struct {
 	Replies        *prometheus.CounterVec   // by model variant and final status
 	RunningReplies prometheus.Gauge
 
+	// ToolCallDuration is by tool and by how the call ended (done, failed).
+	ToolCallDuration *prometheus.HistogramVec
+
 	FollowedReplies prometheus.Gauge
 	Listening       prometheus.Gauge // 0 while the connection for notifications is down
 	RecordDuration  prometheus.Histogram
@@ -76,8 +79,10 @@ func New() *Metrics {
 		Overhead:    auto.NewHistogram(histogram("upstream_overhead_seconds", "From the arrival of a message to the call of the model.", fast)),
 		FirstDelta: auto.NewHistogramVec(histogram("time_to_first_delta_seconds", "From the arrival of a message to the first text of "+
 			"its reply.", slow), []string{"model_variant"}),
-		Replies:         auto.NewCounterVec(counter("replies_total", "Replies by model variant and final status."), []string{"model_variant", "status"}),
-		RunningReplies:  auto.NewGauge(gauge("running_replies", "Generations in flight in this process.")),
+		Replies:        auto.NewCounterVec(counter("replies_total", "Replies by model variant and final status."), []string{"model_variant", "status"}),
+		RunningReplies: auto.NewGauge(gauge("running_replies", "Generations in flight in this process.")),
+		ToolCallDuration: auto.NewHistogramVec(histogram("tool_call_duration_seconds", "One call of a tool of the server with its repetitions, by tool "+
+			"and how it ended.", slow), []string{"tool", "status"}),
 		FollowedReplies: auto.NewGauge(gauge("followed_replies", "Running replies of other servers that are read here.")),
 		Listening:       auto.NewGauge(gauge("listening", "1 while notifications of other servers come.")),
 		RecordDuration:  auto.NewHistogram(histogram("record_duration_seconds", "One batch of what running replies said, stored.", fast)),

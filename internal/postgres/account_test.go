@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -19,6 +20,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/testkit"
 	"github.com/arcoscribe/throughline/internal/transfer"
+	"github.com/arcoscribe/throughline/internal/transfer/bundle"
 )
 
 func (p *port) account(user auth.Principal) (string, error) {
@@ -56,6 +58,25 @@ func (p *port) fullAccount() (chats []uuid.UUID) {
 		select $1, a.id, b.id, 'near', 'aaaaaaaa-0000-4000-8000-000000000002' from memory_entities a, memory_entities b where a.name = 'Porto'
 		  and b.name = 'Lyon'`, p.user.UserID)
 	return chats
+}
+
+// Every column of a message is exported, but for those of a running reply and of its request.
+func TestNoColumnOfAMessageStaysBehind(t *testing.T) {
+	t.Parallel()
+	p := newPort(t)
+	members := map[string]bool{}
+	for field := range reflect.TypeFor[bundle.Message]().Fields() {
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		members[name] = true
+	}
+	var missing []string
+	for _, column := range ask[[]string](p, `select array_agg(attname::text order by attnum) from pg_attribute
+		where attrelid = 'messages'::regclass and attnum > 0 and not attisdropped`) {
+		if !members[column] {
+			missing = append(missing, column)
+		}
+	}
+	is(t, missing, []string{"user_id", "client_message_id", "server_id", "lease_until", "cancel_requested", "replaces"}, "columns that no export has")
 }
 
 // alike is an account without what an import makes: each id becomes the place where it is named first.

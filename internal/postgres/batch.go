@@ -194,10 +194,11 @@ func counts(rows *int64) func(pgconn.CommandTag) error {
 	}
 }
 
-// messages stores rows that are messages. What a tool or a call says is their content.
+// messages stores rows that are messages. What tools and calls say is part of their content.
 func messages(into *[]memory.Message) func(dbsqlc.ReadBufferRow) {
 	*into = nil
 	return func(row dbsqlc.ReadBufferRow) {
+		row.Content = prompt.ReplyText(row.Content, memory.ReadParts(row.Parts))
 		if name := zeroNull(row.Name); name != "" || row.ToolCalls != nil {
 			row.Content = prompt.ToolText(row.Role, row.Content, name, row.ToolCalls)
 		}

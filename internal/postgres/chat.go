@@ -1,14 +1,17 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/arcoscribe/throughline/internal/api"
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/chat"
 	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/internal/memory/prompt"
 	"github.com/arcoscribe/throughline/internal/postgres/dbsqlc"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -107,23 +110,10 @@ func (r *chatReader) readMore(ctx context.Context, pool *pgxpool.Pool, user auth
 // ReadChat reads, with the user's rights, what the next prompt would be built from.
 func (t *Turns) ReadChat(ctx context.Context, user auth.Principal, chatID uuid.UUID) (chat.StoredChat, error) {
 	const doing = "read chat"
-	var r chatReader
-	var row dbsqlc.ReadChatContextRow
-	err := sendAs(ctx, t.pool, user, doing, func(batch *pgx.Batch) {
-		r = chatReader{}
-		dbsqlc.ReadChatContext.Read(batch, chatID, set(&row))
-		r.queue(batch, chatID, uuid.Nil, uuid.Nil, t.limits)
-		if t.remembers() {
-			r.queueMemories(batch, chatID)
-		}
-	})
+	r, row, err := t.readChat(ctx, user, chatID, doing, func(batch *pgx.Batch, r *chatReader) { r.queue(batch, chatID, uuid.Nil, uuid.Nil, t.limits) })
 	if err != nil {
 		return chat.StoredChat{}, err
 	}
-	if err := refusal(row.ChatStateRow); err != nil {
-		return chat.StoredChat{}, err
-	}
-	r.setRow(row.LockChatRow)
 	if err := r.readMore(ctx, t.pool, user, chatID, doing); err != nil {
 		return chat.StoredChat{}, err
 	}
@@ -131,6 +121,43 @@ func (t *Turns) ReadChat(ctx context.Context, user auth.Principal, chatID uuid.U
 		Chat: r.chat(), StartedAt: row.CreatedAt, LastMessageAt: zeroNull(row.LastMessageAt), Messages: row.MessageCount,
 		ToolName: zeroNull(row.ToolName), ToolsUsed: row.ToolsUsed,
 	}, nil
+}
+
+// readChat reads a chat that is not expired, and what fill queues.
+func (t *Turns) readChat(
+	ctx context.Context, user auth.Principal, chatID uuid.UUID, doing string, fill func(*pgx.Batch, *chatReader),
+) (r chatReader, row dbsqlc.ReadChatContextRow, err error) {
+	err = sendAs(ctx, t.pool, user, doing, func(batch *pgx.Batch) {
+		r = chatReader{}
+		dbsqlc.ReadChatContext.Read(batch, chatID, set(&row))
+		fill(batch, &r)
+		if t.remembers() {
+			r.queueMemories(batch, chatID)
+		}
+	})
+	r.setRow(row.LockChatRow)
+	return r, row, cmp.Or(err, refusal(row.ChatStateRow))
+}
+
+// ReadTurn is ReadChat without the two messages of a reply's turn, which are stored.
+func (t *Turns) ReadTurn(ctx context.Context, user auth.Principal, chatID, userMessageID, messageID uuid.UUID) (memory.Chat, prompt.Question, error) {
+	const doing = "read turn"
+	var question *string
+	r, _, err := t.readChat(ctx, user, chatID, doing, func(batch *pgx.Batch, r *chatReader) {
+		dbsqlc.FindQuestion.Read(batch, dbsqlc.FindQuestionParams{ID: userMessageID, ChatID: chatID}, perhaps(&question))
+		r.queue(batch, chatID, userMessageID, messageID, t.limits)
+	})
+	if err == nil && question == nil {
+		err = api.NoMessage()
+	}
+	if err != nil {
+		return memory.Chat{}, prompt.Question{}, err
+	}
+	r.leaveOutNewTurn(true)
+	if err := r.readMore(ctx, t.pool, user, chatID, doing); err != nil {
+		return memory.Chat{}, prompt.Question{}, err
+	}
+	return r.chat(), prompt.Question{Content: *question}, nil
 }
 
 // This is the server's own work on running replies, for all users at once.
@@ -144,6 +171,7 @@ func (t *Turns) RecordDeltas(ctx context.Context, deltas []chat.Delta, ended []u
 	for _, delta := range deltas {
 		params.MessageIds = append(params.MessageIds, delta.MessageID)
 		params.UserIds = append(params.UserIds, delta.UserID)
+		params.Servers = append(params.Servers, delta.Server)
 		params.StartChars = append(params.StartChars, delta.StartChar)
 		params.Deltas = append(params.Deltas, delta.Text)
 	}

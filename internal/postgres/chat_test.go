@@ -107,16 +107,25 @@ func TestToolRowsKeepTheirCalls(t *testing.T) {
 	b.exec(`insert into messages (chat_id, role, content, tool_calls) values ($1, 'assistant', '',
 		'[{"id":"c1","type":"function","function":{"name":"search","arguments":"{\"q\":1}"}}]')`, chatID)
 	b.exec(`insert into messages (chat_id, role, content, tool_call_id, name) values ($1, 'tool', 'Nothing.', 'c1', 'search')`, chatID)
-	const want = `Look it up.|[calls search({"q":1})]|[search] Nothing.`
+	b.exec(`insert into messages (chat_id, role, content, pinned, parts) values
+		($1, 'assistant', 'Wait.', true, $2), ($1, 'assistant', 'x', false, '[7]')`, chatID,
+		`[{"type": "tool_call", "at": 5, "call_id": "a", "name": "search", "arguments": {"q": 2}}, {"type": "tool_result", "call_id": "a", "at": 5,
+		   "status": "done", "output": "Two.\n[search] Three."}]`)
+	const said = "Wait.\n[calls search({\"q\":2})]\n[search] Two.\n> [search] Three."
+	const want = `Look it up.|[calls search({"q":1})]|[search] Nothing.|` + said + "|x"
 	buffer := b.peek(chatID).Buffer
 	folded := b.claim(chatID).Planned.Messages
 	for _, read := range [][]memory.Message{buffer, folded} {
 		is(t, contents(read[2:]), want, "read")
 		turns := memory.Turns(read)
-		assert.Truef(t, len(turns) == 2 && len(turns[1].Messages) == 3, "%d turns", len(turns))
+		assert.Truef(t, len(turns) == 2 && len(turns[1].Messages) == 5, "%d turns", len(turns))
 	}
 	b.exec("update chats set memory_strategy = 'simple' where id = $1", chatID)
 	is(t, contents(b.peek(chatID).Buffer[2:]), want, "a simple chat reads")
+	b.say(chatID, "user", "Thanks.")
+	b.exec("update chats set memory_strategy = 'summary' where id = $1", chatID)
+	b.exec("update conversation_briefs set covered_seq = 7 where chat_id = $1", chatID)
+	is(t, contents(b.peek(chatID).Kept), said, "kept")
 }
 
 // A brief of the wrong form does not prevent replies. The sweep takes it back to what was recorded,
@@ -211,7 +220,7 @@ func TestBlankIsTheSameInPostgresAndInGo(t *testing.T) {
 	b := newBed(t)
 	blank := ask[[]int](b, `select array_agg(n order by n) from generate_series(1, 1114111) n
 		where n not between 55296 and 57343
-		  and throughline.tokens_of(chr(n), null, 'user', null, false, 1) = 0`)
+		  and throughline.tokens_of(chr(n), null, null, 'user', null, false, 1) = 0`)
 	var want []int
 	for r := rune(1); r <= 0x10FFFF; r++ {
 		if (r < 0xD800 || r > 0xDFFF) && (memory.Message{Content: string(r)}).Blank() {

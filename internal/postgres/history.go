@@ -189,14 +189,14 @@ func (h *History) storeMessages(
 	ctx context.Context, user auth.Principal, columns dbsqlc.StoreMessagesParams, sent []api.NewMessage,
 ) ([]dbsqlc.FindStoredMessagesRow, error) {
 	var chat dbsqlc.LockChatRow
-	var running uuid.UUID
+	var open uuid.UUID
 	var stored []dbsqlc.FindStoredMessagesRow
 	batch := &pgx.Batch{}
 	batch.BeginTx(pgx.TxOptions{})
 	queueActAs(batch, user)
 	dbsqlc.LockChat.Read(batch, columns.ChatID, set(&chat))
 	h.queueRelease(batch, columns.ChatID)
-	dbsqlc.FindRunningReply.Read(batch, columns.ChatID, set(&running))
+	dbsqlc.FindOpenReply.Read(batch, columns.ChatID, set(&open))
 	dbsqlc.StoreMessages.Queue(batch, columns)
 	dbsqlc.FindStoredMessages.Read(batch, dbsqlc.FindStoredMessagesParams{
 		UserID: columns.UserID, Ids: columns.Ids, ClientIds: columns.ClientIds, Places: columns.Places,
@@ -204,7 +204,7 @@ func (h *History) storeMessages(
 	err := sendInTx(ctx, h.pool, batch, func(tx pgx.Tx) error {
 		err := cmp.Or(refusal(chat.ChatStateRow), sameMessages(columns.ChatID, stored, sent))
 		if err == nil && len(stored) < len(sent) {
-			err = api.Busy(running)
+			err = api.Busy(open)
 		}
 		if err != nil {
 			return err

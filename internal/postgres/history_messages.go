@@ -79,6 +79,7 @@ func (h *History) ClearChat(ctx context.Context, user auth.Principal, chatID uui
 		dbsqlc.LockChat.Read(batch, chatID, set(&found))
 		h.queueRelease(batch, chatID)
 		dbsqlc.FindRunningReply.Read(batch, chatID, set(&running))
+		dbsqlc.SkipChatsCalls.Queue(batch, chatID)
 		dbsqlc.LockBrief.Queue(batch, chatID)
 		dbsqlc.ClearBrief.Queue(batch, chatID)
 		dbsqlc.ReadBriefState.Read(batch, chatID, set(&cleared))

@@ -267,7 +267,7 @@ func TestMessagesAreGivenWhole(t *testing.T) {
 	client := uuid.New()
 	s.exec(`update messages set client_message_id = $2, metadata = '{"k": 1}', pinned = true, importance = 0.25, tool_name = 'lookup', name = 'me' where id = $1`,
 		turn.UserMessageID, client)
-	s.exec(`update messages set tool_calls = '[{"id": "c1"}]' where id = $1`, turn.MessageID)
+	s.exec(`update messages set tool_calls = '[{"id": "c1"}]', parts = '[{"at": 2, "type": "source"}]' where id = $1`, turn.MessageID)
 	s.exec(`insert into messages (chat_id, role, content, tool_call_id) values ($1, 'tool', 'result', 'c1')`, turn.ChatID)
 	page := must(s.ListMessages(t.Context(), s.user, turn.ChatID, api.MessagesQuery{}))(t)
 	mustBe(t, len(page.Messages), 3, "messages")
@@ -283,6 +283,7 @@ func TestMessagesAreGivenWhole(t *testing.T) {
 	is(t, tuple(*reply.ReplyTo, reply.Role, string(reply.ToolCalls), len(reply.Files), reply.Files != nil, reply.ClientMessageID == nil, reply.Importance == nil),
 		tuple(asked.ID, "assistant", `[{"id": "c1"}]`, 0, true, true, true), "%s", jsonOf(t, reply))
 	is(t, tuple(*tool.ToolCallID, tool.SupersededBy == nil), tuple("c1", true), "%s", jsonOf(t, tool))
+	is(t, tuple(string(reply.Parts), tool.Parts == nil), tuple(`[{"at": 2, "type": "source"}]`, true), "parts")
 	is(t, tuple(*reply.ParentID, *tool.ParentID), tuple(asked.ID, reply.ID), "the messages before")
 }
 

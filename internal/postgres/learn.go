@@ -67,6 +67,7 @@ func (l *Learning) read(ctx context.Context, chatID uuid.UUID, mostTurns int) (s
 		dbsqlc.ReadUnread.Read(batch, dbsqlc.ReadUnreadParams{ChatID: chatID, MostTurns: mostTurns}, messages(&s.Messages))
 		dbsqlc.ReadBefore.Read(batch, dbsqlc.ReadBeforeParams{ChatID: chatID, Most: longterm.RecentMessages}, messages(&s.Before))
 		dbsqlc.ReadShown.Read(batch, chatID, all(&s.Shown))
+		dbsqlc.ReadOutputs.Read(batch, chatID, all(&s.Outputs))
 	})
 	s.UserID = owner
 	slices.Reverse(s.Before)

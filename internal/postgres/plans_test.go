@@ -131,6 +131,13 @@ func (b *bed) queriesOfATurn(id uuid.UUID, last int64) map[string]planned {
 		"ReleaseAbandonedReplies": {dbsqlc.ReleaseAbandonedReplies.Queue(batch,
 			dbsqlc.ReleaseAbandonedRepliesParams{ChatID: id, ExtractDelaySeconds: new(120.0)}), 1},
 		"FindRunningReply": {dbsqlc.FindRunningReply.Queue(batch, id), 1},
+		"FindOpenReply":    {dbsqlc.FindOpenReply.Queue(batch, id), 1},
+		"SkipChatsCalls":   {dbsqlc.SkipChatsCalls.Queue(batch, id), 1},
+		"FindQuestion":     {dbsqlc.FindQuestion.Queue(batch, dbsqlc.FindQuestionParams{ID: asked, ChatID: id}), 1},
+		"LockReply":        {dbsqlc.LockReply.Queue(batch, replied), 1},
+		"ReadLockedReply":  {dbsqlc.ReadLockedReply.Queue(batch, b.message(id, int(last))), 1},
+		"ChangeReply":      {dbsqlc.ChangeReply.Queue(batch, dbsqlc.ChangeReplyParams{Metadata: []byte("{}"), MessageID: replied}), 1},
+		"KeepState":        {dbsqlc.KeepState.Queue(batch, dbsqlc.KeepStateParams{MessageID: replied, UserID: b.user.UserID, State: []byte("{}")}), 1},
 		"FindEarlierTurn": {dbsqlc.FindEarlierTurn.Queue(batch,
 			dbsqlc.FindEarlierTurnParams{UserID: b.user.UserID, ClientMessageID: nullID(uuid.New())}), 1},
 		"FindReply, the latest": {dbsqlc.FindReply.Queue(batch, dbsqlc.FindReplyParams{ChatID: id}), 1},
@@ -187,7 +194,7 @@ func TestSavingAReplyReadsItAlone(t *testing.T) {
 	tx := b.begin()
 	mustExec(t, tx, "set local plan_cache_mode = force_generic_plan")
 	noError(t, actAs(t.Context(), tx, b.user))
-	plan := explainPrepared(t, tx, dbsqlc.SaveReply.SQL, fmt.Sprintf("('x', 'complete', 1, '{}', '%s', '%s')", b.message(long, 20), long))
+	plan := explainPrepared(t, tx, dbsqlc.SaveReply.SQL, fmt.Sprintf("('x', 'complete', 1, '{}', '[]', '%s', '%s', null)", b.message(long, 20), long))
 	assert.Containsf(t, plan, "messages_pkey", "the plan is\n%s", plan)
 }
 
@@ -237,7 +244,7 @@ func TestManyRunningRepliesCostTheirNumber(t *testing.T) {
 	tx := b.begin()
 	noError(t, errOf(tx.Exec(t.Context(), "set local plan_cache_mode = force_generic_plan")))
 	for name, c := range map[string]struct{ sql, args string }{
-		"record_deltas":     {b.bodyOf("record_deltas"), fmt.Sprintf("('%s', %s, %s, %s)", ids, each(b.user.UserID.String()), each("0"), each("y"))},
+		"record_deltas":     {b.bodyOf("record_deltas"), fmt.Sprintf("('%s', %s, %[2]s, %s, %s)", ids, each(b.user.UserID.String()), each("0"), each("y"))},
 		"abandon_replies":   {b.bodyOf("abandon_replies"), fmt.Sprintf("('%s')", ids)},
 		"renew_server":      {b.bodyOf("renew_server"), fmt.Sprintf("('%s', '%s', 15)", b.user.UserID, ids)},
 		"cancelled_replies": {b.bodyOf("cancelled_replies"), fmt.Sprintf("('%s')", ids)},

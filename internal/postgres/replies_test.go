@@ -25,7 +25,7 @@ import (
 
 // said returns the next piece of a turn's reply.
 func (b *bed) said(turn chat.NewTurn, startChar int, text string) chat.Delta {
-	return chat.Delta{MessageID: turn.MessageID, UserID: b.user.UserID, StartChar: startChar, Text: text}
+	return chat.Delta{MessageID: turn.MessageID, UserID: b.user.UserID, Server: turn.Server, StartChar: startChar, Text: text}
 }
 
 func (b *bed) record(said []chat.Delta, ended ...uuid.UUID) {
@@ -119,6 +119,40 @@ func TestStrayDeltasAreDeleted(t *testing.T) {
 	is(t, must(NewMaintenance(b.pool, b.limits).DeleteStrayDeltas(t.Context(), time.Hour))(t), 1, "of replies that ended a moment ago were deleted")
 	n, err := NewMaintenance(b.pool, b.limits).DeleteStrayDeltas(t.Context(), 0)
 	is(t, tuple(err, n, b.deltas()), tuple(nil, 1, 1), "%d deleted, … left", n)
+}
+
+// What it takes to go on with a reply is kept while that is open, and a day after it has failed; the text is not.
+func TestWhatItTakesToGoOnIsKeptForADay(t *testing.T) {
+	t.Parallel()
+	b := newOwnBed(t)
+	b.exec("alter table messages disable trigger messages_check_update") // which sets updated_at
+	for _, kept := range []struct {
+		status memory.Status
+		hours  int // since then
+		kept   bool
+	}{
+		{memory.StatusStreaming, 25, true}, {memory.StatusAwaiting, 25, true}, {memory.StatusFailed, 23, true}, {memory.StatusFailed, 25, false},
+		{memory.StatusInterrupted, 23, true}, {memory.StatusInterrupted, 25, false}, {memory.StatusComplete, 1, false}, {memory.StatusCancelled, 1, false},
+	} {
+		turn := firstTurn("Who is Ada?")
+		b.start(turn)
+		b.record([]chat.Delta{b.said(turn, 0, "One.")})
+		b.change(turn, step(turn, "One.", "call_1"))
+		state := ask[string](b, "select data::text from message_deltas where message_id = $1 and start_char = -1", turn.MessageID)
+		b.exec("update messages set status = $1, updated_at = now() - make_interval(hours => $2) where id = $3", string(kept.status), kept.hours, turn.MessageID)
+		b.exec(`insert into message_deltas (message_id, user_id, start_char, delta, data) values ($1, $2, -1, '', $3)
+			on conflict do nothing`, turn.MessageID, b.user.UserID, state)
+		must(NewMaintenance(b.pool, b.limits).DeleteStrayDeltas(t.Context(), time.Second))(t)
+		left := ask[[]int](b, "select coalesce(array_agg(start_char order by start_char), '{}') from message_deltas where message_id = $1", turn.MessageID)
+		want := []int{}
+		if kept.kept {
+			want = append(want, -1)
+		}
+		if kept.status == memory.StatusStreaming {
+			want = append(want, 0)
+		}
+		is(t, left, want, "%s for %d hours", kept.status, kept.hours)
+	}
 }
 
 // A thousand replies in one batch need several notifications.
@@ -369,7 +403,7 @@ func TestTurnsLeaveConnectionsToOthers(t *testing.T) {
 		return nil
 	}, func() {
 		b.awaitBlocked(2)
-		fine(t, turns.RecordDeltas(t.Context(), []chat.Delta{{MessageID: running.MessageID, UserID: b.user.UserID, Text: "Hi"}}, nil), "an error")
+		fine(t, turns.RecordDeltas(t.Context(), []chat.Delta{b.said(running, 0, "Hi")}, nil), "an error")
 		found, _, err := turns.FindReply(t.Context(), b.user, running.ChatID, running.MessageID, 0)
 		assert.Truef(t, err == nil && found.Content == "Hi", "found %q, %v", found.Content, err)
 	}))

@@ -343,10 +343,14 @@ var anyText = rapid.Map(rapid.OneOf(rapid.StringN(0, 40, -1),
 	func(text string) string { return strings.ReplaceAll(strings.ToValidUTF8(text, "?"), "\x00", "0") })
 
 var (
-	anyTime    = rapid.Map(rapid.Int64Range(0, 250_000_000_000_000_000), func(micros int64) time.Time { return time.UnixMicro(micros).UTC() })
-	anyObject  = rapid.SampledFrom([]string{`{}`, `{"a":1.50}`, `{"n":12345678901234567890,"o":{"x":[null,true,"\u2028"]}}`, `{"e":""}`})
-	anyName    = rapid.Ptr(rapid.Custom(func(t *rapid.T) string { return anyText.Draw(t, "name") }), true)
-	anyCalls   = rapid.SampledFrom([]string{`null`, `[]`, `[{"id":"c"}]`})
+	anyTime   = rapid.Map(rapid.Int64Range(0, 250_000_000_000_000_000), func(micros int64) time.Time { return time.UnixMicro(micros).UTC() })
+	anyObject = rapid.SampledFrom([]string{`{}`, `{"a":1.50}`, `{"n":12345678901234567890,"o":{"x":[null,true,"\u2028"]}}`, `{"e":""}`})
+	anyName   = rapid.Ptr(rapid.Custom(func(t *rapid.T) string { return anyText.Draw(t, "name") }), true)
+	anyCalls  = rapid.SampledFrom([]string{`null`, `[]`, `[{"id":"c"}]`})
+	anyParts  = rapid.SampledFrom([]string{`null`, `[]`, `[{"type":"reasoning","at":0,"text":"hm"}]`,
+		`[{"type":"tool_call","at":0,"call_id":"a","name":"f","arguments":"{","run":"client","approval":true},
+		  {"type":"tool_approval","at":0,"call_id":"a","approved":false,"reason":"<b>"},
+		  {"type":"tool_result","at":0,"call_id":"a","status":"denied","output":null},{"type":"source","at":0,"url":"u","title":"t"}]`})
 	anyOutcome = rapid.SampledFrom([]string{"complete", "failed", "cancelled", "interrupted"})
 	anyRole    = rapid.SampledFrom([]string{"user", "assistant", "system", "tool"})
 )
@@ -408,6 +412,9 @@ func anyMessage(t *rapid.T, ids []string, before []bundle.Message, files []bundl
 		ToolName: anyName.Draw(t, "tool"), Metadata: []byte(anyObject.Draw(t, "metadata")), CreatedAt: anyTime.Draw(t, "created"), UpdatedAt: anyTime.Draw(t,
 			"updated"),
 		Files: []bundle.FileRef{},
+	}
+	if message.Role == "assistant" {
+		message.Parts = []byte(anyParts.Draw(t, "parts"))
 	}
 	if i == 0 { // so that no file is left without a message
 		for n, file := range files {

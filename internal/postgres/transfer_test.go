@@ -20,6 +20,8 @@ import (
 	"github.com/arcoscribe/throughline/internal/api"
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/fault"
+	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/internal/memory/prompt"
 	"github.com/arcoscribe/throughline/internal/memory/text"
 	"github.com/arcoscribe/throughline/internal/postgres/dbsqlc"
 	"github.com/arcoscribe/throughline/internal/transfer"
@@ -114,6 +116,12 @@ func TestExportedChatComesInForAnotherUser(t *testing.T) {
 		is(t, alike(t, again), alike(t, text), "%s", format)
 	}
 	p.checkCounters()
+	reply := rowsOf[struct {
+		Content string
+		Parts   []byte
+		Tokens  int
+	}](p, "select content, parts, token_count from messages where user_id = $1 and parts is not null", other.UserID)[0]
+	is(t, reply.Tokens, text.Tokens(prompt.ReplyText(reply.Content, memory.ReadParts(reply.Parts))), "tokens of a reply with parts")
 	is(t, ask[int](p, "select turn_count from chats where user_id = $1", other.UserID), 3, "turn_count")
 	is(t, p.count("conversation_brief_revisions where user_id = $1", other.UserID), 0, "revisions were restored")
 	seqs, files := []int64{}, 0
@@ -142,6 +150,8 @@ func (p *port) chatWithEverything() uuid.UUID {
 		memory_strategy = 'hybrid', ttl_hours = 5, max_turns = 7, tool_name = 'debug' where id = $1`, chatID)
 	p.mustCommit(p.claim(chatID))
 	p.exec("delete from messages where chat_id = $1 and seq = 2", chatID)
+	p.exec(`update messages set parts = '[{"type": "tool_call", "at": 1, "call_id": "a", "name": "f", "arguments": {}, "run": "client", "approval": false},
+		{"type": "tool_result", "at": 1, "call_id": "a", "status": "done", "output": {"n": 1.50}}]' where chat_id = $1 and seq = 4`, chatID)
 	p.exec(`insert into messages (id, chat_id, role, content, status, tool_calls, superseded_by, token_count, reply_to) values
 		('11111111-1111-4111-8111-111111111111', $1, 'assistant', 'half', 'interrupted', '[{"id": "c"}]', '22222222-2222-4222-8222-222222222222', 0,
 		  gen_random_uuid())`, chatID)

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/internal/memory/recall"
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
@@ -273,6 +274,24 @@ func TestTurnAmongOlderOnesHasNoTopicYet(t *testing.T) {
 	b.wantIndexed(chatID, "1-2 3-3 5-6 7-8", 8)
 	assigned(2)
 	b.checkIndex()
+}
+
+// What a tool said is where the reply is, and nowhere else: not in the index, in topics, or found by search.
+func TestOutputsOfToolsAreNotIndexed(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	chatID := b.newChat(1)
+	b.say(chatID, "user", "Read my list.")
+	b.exec(`insert into messages (chat_id, role, content, parts) values ($1, 'assistant', 'Done.', $2)`, chatID,
+		`[{"type": "tool_call", "at": 0, "call_id": "a", "name": "list", "arguments": {"of": "`+canary+`"}, "run": "client", "approval": false},
+		  {"type": "tool_result", "at": 0, "call_id": "a", "status": "done", "output": "a `+canary+`"}, {"type": "source", "at": 0, "title": "`+canary+`"}]`)
+	b.say(chatID, "user", "Thanks.")
+	noError(t, b.index.RunIndexTurns(t.Context(), chatID, 0))
+	b.wantIndexed(chatID, "1-2 3-4 5-5", 5)
+	is(t, b.holders(canary), []string{"messages"}, "who holds it")
+	is(t, b.recalled(b.user, recall.Query{Text: canary}), nil, "recalled")
+	b.exec("delete from messages where chat_id = $1 and seq = 4", chatID)
+	is(t, b.holders(canary), nil, "who holds it later")
 }
 
 // Whoever indexes, and whoever edits or deletes at that moment: no word of a message outlives it in any table, and every

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"fmt"
 	"time"
 
 	"github.com/arcoscribe/throughline/internal/auth"
@@ -253,6 +252,7 @@ func queueEarlier(batch *pgx.Batch, user, clientMessageID uuid.UUID, into **chat
 			ChatID: row.ChatID, UserMessageID: row.ID, UserSeq: row.UserSeq, Content: row.Content, Files: storedFiles(row.Paths, row.Hashes),
 			Again: row.Again, Replaces: row.Replaces.UUID,
 			MessageID: row.ReplyID, Status: memory.Status(row.ReplyStatus), Variant: row.ModelVariant, Asked: row.AskedVariant, Ends: row.Ends,
+			Continues: row.Continues && row.Ends, Parts: memory.ReadParts(row.Parts),
 		}
 	})
 }
@@ -308,8 +308,9 @@ func (s *turnStart) queueTurn(batch *pgx.Batch) {
 // been deleted. Where the account has been, there is nothing to save.
 func (t *Turns) SaveReply(ctx context.Context, user auth.Principal, reply chat.FinishedReply) (bool, error) {
 	metadata, err := json.Marshal(reply.Metadata)
-	if err != nil {
-		return false, failed("encode metadata", err)
+	parts, errParts := encodeParts(reply.Parts)
+	if err := cmp.Or(err, errParts); err != nil {
+		return false, failed("encode reply", err)
 	}
 	if err := t.atOnce.Acquire(ctx, 1); err != nil {
 		return false, failed("save reply", explained(err))
@@ -325,6 +326,7 @@ func (t *Turns) SaveReply(ctx context.Context, user auth.Principal, reply chat.F
 		queueActAs(batch, user)
 		dbsqlc.SaveReply.Queue(batch, dbsqlc.SaveReplyParams{
 			ID: reply.MessageID, ChatID: reply.ChatID, Content: reply.Content, Status: string(reply.Status), TokenCount: reply.Tokens, Metadata: metadata,
+			Parts: parts, ServerID: nullID(reply.Server),
 		}).Exec(affects(1, &saved))
 		var due dueJobs
 		t.queueDue(batch, reply.ChatID, &due)
@@ -395,27 +397,4 @@ func (e *Enqueue) enqueueExtraction(ctx context.Context, tx pgx.Tx, chatID uuid.
 		at = time.Now().Add(e.ExtractDelay)
 	}
 	return e.Extract(ctx, tx, chatID, at)
-}
-
-// FindReply reads a reply with the user's rights. If it is running, the text begins after from characters.
-func (t *Turns) FindReply(ctx context.Context, user auth.Principal, chatID, messageID uuid.UUID, from int) (chat.StoredReply, bool, error) {
-	var row dbsqlc.FindReplyRow
-	err := sendAbout(ctx, t.pool, user, chatID, "find reply", func(batch *pgx.Batch) {
-		dbsqlc.FindReply.Read(batch, dbsqlc.FindReplyParams{FromChar: from, MessageID: nullID(messageID), ChatID: chatID}, set(&row))
-	})
-	if err != nil || row.ID == uuid.Nil {
-		return chat.StoredReply{}, false, err
-	}
-	reply := chat.StoredReply{ChatID: chatID, UserMessageID: row.ReplyTo, MessageID: row.ID, Status: memory.Status(row.Status), Content: row.Content}
-	if err := json.Unmarshal(row.Metadata, &reply.Metadata); err != nil {
-		return chat.StoredReply{}, false, fmt.Errorf("metadata of message %s: %w", row.ID, err)
-	}
-	return reply, true, nil
-}
-
-// RequestCancel marks the message and notifies all servers.
-func (t *Turns) RequestCancel(ctx context.Context, user auth.Principal, messageID uuid.UUID) error {
-	return sendAs(ctx, t.pool, user, "request cancel", func(batch *pgx.Batch) {
-		dbsqlc.RequestCancel.Queue(batch, messageID)
-	})
 }

@@ -44,9 +44,9 @@ func (u *Usage) Record(ctx context.Context, spent work.Spent) {
 
 func usageRow(spent work.Spent) dbsqlc.InsertUsageParams {
 	return dbsqlc.InsertUsageParams{
-		UserID: spent.UserID, ChatID: nullID(spent.ChatID), MessageID: nullID(spent.MessageID), Purpose: spent.Purpose, Model: spent.Model,
+		ID: nullID(spent.ID), UserID: spent.UserID, ChatID: nullID(spent.ChatID), MessageID: nullID(spent.MessageID), Purpose: spent.Purpose, Model: spent.Model,
 		ModelVariant: nullZero(spent.Variant), InputTokens: spent.InputTokens, CachedTokens: spent.CachedTokens, OutputTokens: spent.OutputTokens,
-		Estimated: spent.Estimated,
+		MicroUsd: spent.MicroUSD, Estimated: spent.Estimated,
 	}
 }
 

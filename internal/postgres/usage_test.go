@@ -36,7 +36,7 @@ func charged(user uuid.UUID, turn chat.NewTurn) chat.FinishedReply {
 	reply := finished(turn, "Noted.")
 	reply.Spent = &work.Spent{
 		Purpose: work.PurposeReply, Model: "test-1", Variant: turn.Variant, UserID: user, ChatID: turn.ChatID, MessageID: turn.MessageID,
-		InputTokens: 90, CachedTokens: 64, OutputTokens: 7,
+		InputTokens: 90, CachedTokens: 64, OutputTokens: 7, MicroUSD: 21,
 	}
 	return reply
 }
@@ -133,12 +133,12 @@ func TestReplyIsChargedOnce(t *testing.T) {
 	}
 	const row = `select concat_ws(' ', id = message_id, chat_id, purpose, model_variant, model, input_tokens, cached_tokens, output_tokens, micro_usd, estimated)
 		from usage_events where message_id = $1`
-	is(t, ask[string](b, row, kept.MessageID), "t "+kept.ChatID.String()+" reply arco test-1 90 64 7 0 f", "the row")
+	is(t, ask[string](b, row, kept.MessageID), "t "+kept.ChatID.String()+" reply arco test-1 90 64 7 21 f", "the row")
 	b.exec("delete from chats where id = $1", deleted.ChatID)
 	is(t, must(b.turns.SaveReply(t.Context(), b.user, charged(b.user.UserID, deleted)))(t), false, "saved though deleted")
 	found := must(NewHistory(b.server, memory.DefaultLimits(), Enqueue{}).ReadUsage(t.Context(), b.user, api.UsageQuery{By: "variant"}))(t)
 	is(t, found, api.Spending{
-		Usage: []api.UsageSum{{Key: "arco", Calls: 2, InputTokens: 180, CachedTokens: 128, OutputTokens: 14}}, Quota: api.Quota{Verdict: "allow"},
+		Usage: []api.UsageSum{{Key: "arco", Calls: 2, InputTokens: 180, CachedTokens: 128, OutputTokens: 14, Cost: 42}}, Quota: api.Quota{Verdict: "allow"},
 	}, "summed up")
 	gone := firstTurn("I leave.")
 	b.start(gone)

@@ -129,6 +129,9 @@ func (t *talk) deliver(ctx context.Context, message client.Message) error {
 		}
 		reply, err = t.send(ctx, message)
 	}
+	if err == nil {
+		reply, err = t.approve(ctx, reply)
+	}
 	if err != nil {
 		return err
 	}
@@ -139,8 +142,15 @@ func (t *talk) deliver(ctx context.Context, message client.Message) error {
 // errLeft means that the user did not wait for the reply.
 var errLeft = errors.New("left alone; the reply goes on, and /history shows it")
 
-// send sends a message once. The first Ctrl-C stops the reply, the second one stops waiting for that.
+// send sends a message once.
 func (t *talk) send(ctx context.Context, message client.Message) (client.Reply, error) {
+	return t.hear(ctx, func(ctx context.Context, listener client.Listener) (client.Reply, error) {
+		return t.Client.Send(ctx, message, listener)
+	})
+}
+
+// hear prints a reply while it comes. The first Ctrl-C stops the reply, the second one stops waiting for that.
+func (t *talk) hear(ctx context.Context, from func(context.Context, client.Listener) (client.Reply, error)) (client.Reply, error) {
 	waiting, leave := context.WithCancel(ctx)
 	defer leave()
 	started, ended := make(chan uuid.UUID, 1), make(chan struct{})
@@ -151,7 +161,8 @@ func (t *talk) send(ctx context.Context, message client.Message) (client.Reply, 
 		t.watch(waiting, started, ended, leave)
 	}()
 	var cleaner Cleaner
-	reply, err := t.Client.Send(waiting, message, client.Listener{
+	reply, err := from(waiting, client.Listener{
+		Part:    t.printPart,
 		Started: func(event streaming.Started) { t.chatID = event.ChatID; started <- event.ChatID },
 		Text:    func(piece string) { t.print("%s", cleaner.Clean(piece)) },
 		Waiting: func(reason error, pause time.Duration) {
@@ -209,6 +220,8 @@ func (t *talk) printEnd(reply client.Reply) {
 		t.print("\n(stopped; what was said is kept)\n")
 	case end.Failed != nil:
 		t.print("\n(the reply broke off: %s)\n", OneLine(end.Failed.Message))
+	case end.Awaiting != nil:
+		t.print("(waits for the app that has %s; your next message goes on without it)\n", namesOf(end.Awaiting.Open))
 	case end.Completed.FinishReason != "stop":
 		t.print("\n(the model ended early: %s)\n", OneLine(end.Completed.FinishReason))
 	default:
@@ -278,6 +291,8 @@ func failure(end streaming.Terminal) error {
 		return errors.New("the reply was stopped")
 	case end.Failed != nil:
 		return fmt.Errorf("the reply broke off: %s", OneLine(end.Failed.Message))
+	case end.Awaiting != nil:
+		return fmt.Errorf("the reply waits for an answer to %s", namesOf(end.Awaiting.Open))
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/dev/offline"
@@ -17,12 +18,17 @@ type Model struct {
 	*offline.Server
 }
 
-// NewModel starts the offline model, which is closed when the test ends. With a nil script the built-in model answers.
+// NewModel starts the offline model, which is closed when the test ends. With a nil script the built-in model answers. The test fails
+// when a request was refused, or was not as the contract has it.
 func NewModel(t testing.TB, script Script) *Model {
 	t.Helper()
 	listening, err := offline.Start(offline.Options{Script: script})
 	check(t, err)
-	t.Cleanup(func() { _ = listening.Close() }) // its answers were checked before
+	t.Cleanup(func() {
+		_ = listening.Close() // its answers were checked before
+		assert.Empty(t, listening.Refused(), "requests that the model refused")
+		assert.Empty(t, listening.Irregular(), "requests that are not as the contract has them")
+	})
 	return &Model{listening}
 }
 

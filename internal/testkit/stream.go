@@ -22,6 +22,8 @@ import (
 const (
 	Started    = "message.started"
 	Delta      = "content.delta"
+	PartAdded  = "part.added"
+	Awaiting   = "message.awaiting"
 	Completion = "completion"
 	Failed     = "message.failed"
 	Cancelled  = "message.cancelled"
@@ -36,9 +38,9 @@ type Event struct {
 	Data     map[string]any
 }
 
-// Terminal reports whether the event ends a reply.
+// Terminal reports whether the event ends a stream.
 func (e Event) Terminal() bool {
-	return e.Name == Completion || e.Name == Failed || e.Name == Cancelled
+	return e.Name == Completion || e.Name == Failed || e.Name == Cancelled || e.Name == Awaiting
 }
 
 // Code returns the code of a failure.
@@ -47,12 +49,13 @@ func (e Event) Code() string {
 	return code
 }
 
-// Stream reads the events of one answer and checks the order of each, and that its id is its position in the text.
+// Stream reads the events of one answer and checks the order of each, and that its id is its position in the reply.
 type Stream struct {
 	Response *http.Response
-	// Events and Text are the ones read so far.
+	// Events, Text and Parts are the ones read so far.
 	Events []Event
 	Text   string
+	Parts  []map[string]any
 
 	t      testing.TB
 	text   strings.Builder // builds Text
@@ -94,32 +97,70 @@ func (s *Stream) accept(e Event) error {
 	if first := len(s.Events) == 1; first != (e.Name == Started) {
 		return errors.New("message.started is not the first event, or not the only such")
 	}
+	if err := s.grow(e); err != nil {
+		return err
+	}
+	if want := s.MessageID() + ":" + s.idAt(e); e.ID != want {
+		return fmt.Errorf("the event's id is %s, want %s", e.ID, want)
+	}
+	return s.acceptEnd(e)
+}
+
+// grow adds a text or a part, which must follow all that came before.
+func (s *Stream) grow(e Event) error {
+	if e.Name != Delta && e.Name != PartAdded {
+		return nil
+	}
+	if offset := number(e.Data, "offset"); offset != s.position() {
+		return fmt.Errorf("%s for the place %d at %d", e.Name, offset, s.position())
+	}
 	if e.Name == Delta {
-		if offset := int(e.Data["offset"].(float64)); offset != s.position() {
-			return fmt.Errorf("a delta for the place %d at %d", offset, s.position())
-		}
 		delta := e.Data["delta"].(string)
 		s.text.WriteString(delta)
 		s.Text, s.chars = s.text.String(), s.chars+utf8.RuneCountInString(delta)
+		return nil
 	}
-	position := strconv.Itoa(s.position())
-	if e.Terminal() {
-		position = "end"
+	part := e.Data["part"].(map[string]any)
+	if index := number(e.Data, "index"); index != s.parts() || number(part, "at") != s.position() {
+		return fmt.Errorf("part %d with the place %d, after %d parts at %d", index, number(part, "at"), s.parts(), s.position())
 	}
-	if want := s.MessageID() + ":" + position; e.ID != want {
-		return fmt.Errorf("the event's id is %s, want %s", e.ID, want)
-	}
-	// A stream that began at the end has no text.
+	s.Parts = append(s.Parts, part)
+	return nil
+}
+
+// acceptEnd checks the lengths that a terminal event tells. A stream that began at the end has no text.
+func (s *Stream) acceptEnd(e Event) error {
 	length, known := e.Data["content_length"].(float64)
 	if known && e.Name != Failed && int(length) != s.position() && s.Text != "" {
 		return fmt.Errorf("the reply has %v characters, read are %d", length, s.position())
 	}
+	if e.Name == Completion && number(e.Data, "parts") != s.parts() {
+		return fmt.Errorf("the reply has %d parts, read are %d", number(e.Data, "parts"), s.parts())
+	}
 	return nil
 }
 
+// idAt is the position that an event's id has to name.
+func (s *Stream) idAt(e Event) string {
+	switch {
+	case e.Terminal() && e.Name != Awaiting:
+		return "end"
+	case s.parts() == 0:
+		return strconv.Itoa(s.position())
+	}
+	return fmt.Sprintf("%d.%d", s.position(), s.parts())
+}
+
 // position is the number of characters of the reply so far: before the stream, and in it.
-func (s *Stream) position() int {
-	return int(s.Events[0].Data["offset"].(float64)) + s.chars
+func (s *Stream) position() int { return number(s.Events[0].Data, "offset") + s.chars }
+
+// parts is the number of parts so far, likewise.
+func (s *Stream) parts() int { return number(s.Events[0].Data, "parts") + len(s.Parts) }
+
+// number returns a member of an object, 0 where there is none.
+func number(of map[string]any, name string) int {
+	n, _ := of[name].(float64)
+	return int(n)
 }
 
 func (s *Stream) started(name string) string {

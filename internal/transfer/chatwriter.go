@@ -106,7 +106,7 @@ func (w *chatWriter) message(message bundle.Message) error {
 	w.rows.Messages = append(w.rows.Messages, message)
 	w.count++
 	w.attachments += message.Attachments
-	return w.grown(len(message.Content) + len(message.ToolCalls) + len(message.Metadata))
+	return w.grown(len(message.Content) + len(message.ToolCalls) + len(message.Parts) + len(message.Metadata))
 }
 
 // memory derives the memory's new id as a message's, so that what took its place is found without a table.
@@ -146,7 +146,8 @@ func tokensOf(message bundle.Message) int {
 		return 0
 	}
 	name := cmp.Or(message.Name, new(string))
-	return text.Tokens(prompt.ToolText(memory.Role(message.Role), message.Content, *name, message.ToolCalls))
+	content := prompt.ReplyText(message.Content, memory.ReadParts(message.Parts))
+	return text.Tokens(prompt.ToolText(memory.Role(message.Role), content, *name, message.ToolCalls))
 }
 
 // grown counts the bytes of a row that was appended, and writes the rows when there are enough.

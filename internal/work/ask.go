@@ -73,11 +73,14 @@ const PurposeReply = "reply"
 
 // Spent is the cost of one call of a model. ChatID is uuid.Nil for a call of no chat, MessageID for one of no reply.
 type Spent struct {
+	// ID is of the call, which is charged once; uuid.Nil for that of the reply, or for a new one.
+	ID                        uuid.UUID
 	Purpose, Model, Variant   string
 	UserID, ChatID, MessageID uuid.UUID
 	InputTokens               int
 	CachedTokens              int // within InputTokens
 	OutputTokens              int
+	MicroUSD                  int64 // millionths of a dollar; 0 without a Price
 	// Estimated reports that the call broke off: the tokens are the server's own count of the request.
 	Estimated bool
 }

@@ -151,7 +151,7 @@ select m.*
 
 -- name: StoreMessages :exec
 -- In the order of places, in which the trigger assigns seq; '' and the nil id are null. Stores nothing if the chat is not the
--- user's or is expired, or while a reply runs. A message that the client has sent before is not stored again; reply_place is
+-- user's or is expired, or before the latest reply has ended. A message that the client has sent before is not stored again; reply_place is
 -- that of the message that a reply answers, 0 for none. A message whose id exists was stored before the connection broke.
 with new as (
   select n.id, n.place, n.role, n.content, n.token_count, n.metadata, nullif(n.client_id, '00000000-0000-0000-0000-000000000000') as client_id,
@@ -174,7 +174,7 @@ select new.id, c.id, c.user_id, new.role, new.content, coalesce(asked.stored_id,
   left join known asked on asked.place = new.reply_place
  where c.id = sqlc.arg(chat_id)
    and (c.expires_at is null or c.expires_at > now())
-   and not exists (select from public.messages m where m.chat_id = c.id and m.status = 'streaming')
+   and not exists (select from public.messages m where m.chat_id = c.id and m.status in ('streaming', 'awaiting'))
  order by new.place
 on conflict (id) do nothing;
 

@@ -33,7 +33,7 @@ select (c.remember and coalesce(c.expires_at > now(), true))::bool as remember, 
 select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid as reply_to, m.seq, m.role, m.status,
        (case when m.role in ('user', 'assistant') and not (m.role = 'user' and m.metadata ? 'client_id')
              then m.content else '' end)::text as content, m.token_count as tokens, m.created_at,
-       m.pinned, coalesce(m.importance, 0)::real as importance, null::text as name, null::jsonb as tool_calls,
+       m.pinned, coalesce(m.importance, 0)::real as importance, null::text as name, null::jsonb as tool_calls, null::jsonb as parts,
        coalesce(m.metadata ->> 'time_zone', '')::text as time_zone
   from throughline.own_messages m
  where m.chat_id = sqlc.arg(chat_id)
@@ -50,7 +50,7 @@ select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid 
 -- The last messages before the unskipped ones, the newest first.
 select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid as reply_to, m.seq, m.role, m.status,
        m.content, m.token_count as tokens, m.created_at,
-       m.pinned, coalesce(m.importance, 0)::real as importance, null::text as name, null::jsonb as tool_calls,
+       m.pinned, coalesce(m.importance, 0)::real as importance, null::text as name, null::jsonb as tool_calls, null::jsonb as parts,
        ''::text as time_zone
   from throughline.own_messages m
  where m.chat_id = sqlc.arg(chat_id) and m.token_count > 0 and (m.role = 'assistant' or m.role = 'user' and not m.metadata ? 'client_id')
@@ -71,6 +71,20 @@ select m.id as reply_id, o.id as memory_id, o.content
  where m.chat_id = sqlc.arg(chat_id) and m.role = 'assistant'
    and m.seq > (select b.extracted_seq from throughline.own_briefs b where b.chat_id = sqlc.arg(chat_id))
  order by m.seq limit 500;
+
+-- name: ReadOutputs :many
+-- row: longterm.Output
+-- What tools said lately, in unread turns and shortly before them, the newest first.
+select m.seq, o.value::jsonb as value
+  from throughline.own_messages m
+ cross join lateral (
+       select to_jsonb(m.content) as value where m.role = 'tool'
+        union all
+       select p.part -> 'output' from jsonb_array_elements(m.parts) p (part) where p.part ->> 'type' = 'tool_result') o
+ where m.chat_id = sqlc.arg(chat_id) and (m.role = 'tool' or m.parts is not null) and o.value <> 'null'
+   and m.seq > (select greatest(b.cleared_seq, b.extracted_seq - 100) from throughline.own_briefs b where b.chat_id = sqlc.arg(chat_id))
+   and m.superseded_by is null
+ order by m.seq desc limit 30;
 
 -- name: SettleExtraction :exec
 -- Notes that nothing is due, unless something was said since.
@@ -175,15 +189,15 @@ select sqlc.arg(id), sqlc.arg(chat_id), sqlc.arg(user_id), sqlc.arg(seq_from), s
 
 -- name: AdvanceExtraction :one
 -- Says how far the chat is read, and when the rest is due: never, at once where that was wanted or there are six turns, or
--- when the chat has rested: no later than if it was said now, for a file may have any date. A reply that is running is not the
--- rest that was wanted.
+-- when the chat has rested: no later than if it was said now, for a file may have any date. A reply that has not ended is not
+-- the rest that was wanted.
 update throughline.own_briefs b
    set extracted_seq = sqlc.arg(seq_to)::bigint,
        extract_due_at = case when not rest.any then null
                              when rest.turns >= 6 or b.extract_due_at = '-infinity' and rest.turns > rest.running then '-infinity'::timestamptz
                              else greatest(now(), least(now(), rest.said_at) + make_interval(secs => sqlc.arg(delay_seconds)::float8)) end
   from (select coalesce(bool_or(true), false) as any, count(*) filter (where m.role = 'user' and m.token_count > 0) as turns,
-               (count(*) filter (where m.status = 'streaming') > 0)::int as running,
+               (count(*) filter (where m.status in ('streaming', 'awaiting')) > 0)::int as running,
                coalesce(max(m.created_at), now()) as said_at
           from (select r.role, r.token_count, r.status, r.created_at from throughline.own_messages r
                  where r.chat_id = sqlc.arg(chat_id) and r.seq > sqlc.arg(seq_to)::bigint order by r.seq limit 200) m) rest
@@ -215,7 +229,7 @@ select pg_notify('throughline_read', sqlc.arg(chat_id)::uuid::text);
 
 -- name: ReadExtractionState :one
 -- row: api.Extraction + extracted_seq, whole_seq
--- As the user. whole_seq is the last message before a running reply's turn; with the last row of the ledger.
+-- As the user. whole_seq is the last message before the turn of a reply that has not ended; with the last row of the ledger.
 select b.extracted_seq,
        coalesce(running.seq - 1, (select m.seq from public.messages m where m.chat_id = b.chat_id order by m.seq desc limit 1), 0)::bigint as whole_seq,
        coalesce(e.id, '00000000-0000-0000-0000-000000000000')::uuid as id, b.chat_id, coalesce(e.seq_from, 0)::bigint as seq_from,
@@ -229,7 +243,8 @@ select b.extracted_seq,
   left join lateral (
        select coalesce((select q.seq from public.messages q where q.chat_id = b.chat_id and q.role = 'user' and q.seq < s.seq order by q.seq desc limit 1),
          s.seq) as seq
-         from public.messages s where s.chat_id = b.chat_id and s.seq > b.extracted_seq and s.status = 'streaming' order by s.seq limit 1) running on true
+         from public.messages s where s.chat_id = b.chat_id and s.seq > b.extracted_seq and s.status in ('streaming', 'awaiting')
+        order by s.seq limit 1) running on true
   left join lateral (
        select x.* from public.memory_extractions x where x.chat_id = b.chat_id order by x.seq_from desc limit 1) e on true
  where b.chat_id = sqlc.arg(chat_id);

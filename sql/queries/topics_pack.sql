@@ -15,7 +15,7 @@ select t.version, t.state,
 -- row: ReadBufferRow
 -- The messages of a topic, in the form of ReadFoldable.
 select m.id, '00000000-0000-0000-0000-000000000000'::uuid as reply_to, m.seq, m.role, m.status, m.content, m.token_count as tokens, m.created_at,
-       m.pinned, coalesce(m.importance, 0)::real as importance, null::text as name, null::jsonb as tool_calls,
+       m.pinned, coalesce(m.importance, 0)::real as importance, null::text as name, null::jsonb as tool_calls, null::jsonb as parts,
        coalesce(m.metadata ->> 'time_zone', '')::text as time_zone
   from throughline.topic_messages(sqlc.arg(topic_id)::uuid) t
   join throughline.own_messages m on m.chat_id = sqlc.arg(chat_id) and m.seq = t.seq

@@ -126,7 +126,7 @@ select coalesce((
   select c.topics <> 'off' and b.to_index
          and (sqlc.arg(from_the_first_turn)::bool or c.topics = 'on' or b.covered_seq > 0 or exists (select from public.topics t where t.chat_id = c.id))
          and exists (select from public.messages m where m.chat_id = c.id and m.seq > b.indexed_seq and m.role = 'user' and m.token_count > 0)
-         and not exists (select from public.messages m where m.chat_id = c.id and m.status = 'streaming')
+         and not exists (select from public.messages m where m.chat_id = c.id and m.status in ('streaming', 'awaiting'))
     from public.chats c join public.conversation_briefs b on b.chat_id = c.id
    where c.id = sqlc.arg(chat_id)), false)::bool;
 

@@ -1,10 +1,12 @@
 -- What calls of models cost, and what a user may spend.
 
 -- name: InsertUsage :exec
--- As the server itself, and first in its transaction: whoever deletes an account waits for no more than this row.
-insert into public.usage_events (id, user_id, chat_id, message_id, purpose, model_variant, model, input_tokens, cached_tokens, output_tokens, estimated)
-values (coalesce(sqlc.narg(message_id)::uuid, gen_random_uuid()), sqlc.arg(user_id), sqlc.narg(chat_id), sqlc.narg(message_id), sqlc.arg(purpose),
-  sqlc.narg(model_variant), sqlc.arg(model), sqlc.arg(input_tokens), sqlc.arg(cached_tokens), sqlc.arg(output_tokens), sqlc.arg(estimated))
+-- As the server itself, and first in its transaction, or after HoldAccount: whoever deletes an account waits for no more than this row.
+insert into public.usage_events (id, user_id, chat_id, message_id, purpose, model_variant, model, input_tokens, cached_tokens, output_tokens,
+  micro_usd, estimated)
+values (coalesce(sqlc.narg(id)::uuid, sqlc.narg(message_id)::uuid, gen_random_uuid()), sqlc.arg(user_id), sqlc.narg(chat_id), sqlc.narg(message_id),
+  sqlc.arg(purpose), sqlc.narg(model_variant), sqlc.arg(model), sqlc.arg(input_tokens), sqlc.arg(cached_tokens), sqlc.arg(output_tokens),
+  sqlc.arg(micro_usd), sqlc.arg(estimated))
 on conflict (id) do nothing;
 
 -- name: AdmitTurn :one

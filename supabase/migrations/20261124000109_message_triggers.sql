@@ -8,34 +8,6 @@
 -- until Postgres analyzes the table, or for all of a transaction that inserts thousands of rows. So their
 -- settings and their conditions leave the planner nothing but the index on the ids that a statement touched.
 
--- The tokens of all that a prompt shows of a message: content, tool calls, a tool's name. 0 when that is nothing: a
--- superseded reply, and a blank message, which holds only white space as Unicode defines it (memory.Message.Blank in
--- Go). given is what its writer counted; null asks for an estimate, which is about right for English and too high for
--- other scripts: a high one only folds early. No text counts less than a thirty-second of its bytes, also with a smaller one given.
-create function throughline.tokens_of(
-  content text, tool_calls jsonb, role text, name text, superseded boolean, given int)
-returns int
-language plpgsql immutable security invoker set search_path = '' as $$
-declare
-  bytes constant int := octet_length(content);
-  beside int := 0;
-begin
-  if superseded then
-    return 0;
-  end if;
-  if tool_calls <> '[]' then
-    beside := octet_length(tool_calls::text) / 3;
-  elsif btrim(content,
-       E' \t\n\x0b\f\r\u0085\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000') = '' then
-    return 0;
-  end if;
-  if role = 'tool' and name is not null then
-    beside := beside + 2 + octet_length(name) / 3;
-  end if;
-  return greatest(coalesce(given, bytes / 4 + beside), 1 + bytes / 32 + beside);
-end
-$$;
-
 -- Messages that were deleted within a day of their writing. A request that is read late, because its server or the network stood
 -- still, does not store them again. A digest, which says nothing of the user or the message; no table refers to it.
 create table throughline.deleted_messages (
@@ -61,7 +33,8 @@ $$;
 -- Assigns seq and the parent, and refuses what was deleted (TL004). An import names the parents of messages that are not on the path.
 -- The lock waits for other writers to the chat, so seq follows the order of commits. last_seq is
 -- updated only after the rows are written (see count_inserted_messages), because a row that ON CONFLICT skips
--- must leave no gap; until then the chat's last message covers the earlier rows of the same statement.
+-- must leave no gap; until then the chat's last message covers the earlier rows of the same statement. Where that is a reply which waits
+-- for its user, the conversation goes on without the results.
 -- SECURITY DEFINER: a policy of the app's must not hide the messages that seq counts.
 create function throughline.place_message() returns trigger
 language plpgsql security definer set search_path = ''
@@ -69,7 +42,8 @@ language plpgsql security definer set search_path = ''
 declare
   last record;
 begin
-  new.token_count := throughline.tokens_of(new.content, new.tool_calls, new.role, new.name, new.superseded_by is not null, new.token_count);
+  new.token_count := throughline.tokens_of(
+    new.content, new.tool_calls, new.parts, new.role, new.name, new.superseded_by is not null, new.token_count);
   select c.last_seq, c.user_id into new.seq, new.user_id
     from public.chats c
    where c.id = new.chat_id and (c.user_id = new.user_id or new.user_id is null)
@@ -80,12 +54,15 @@ begin
       constraint = 'messages_chat_id_fkey';
   end if;
   -- After the lock, to see the commits that it waited for.
-  select m.id, m.seq, m.superseded_by into last from public.messages m where m.chat_id = new.chat_id order by m.seq desc limit 1;
+  select m.id, m.seq, m.superseded_by, m.status into last from public.messages m where m.chat_id = new.chat_id order by m.seq desc limit 1;
   new.seq := greatest(new.seq, last.seq) + 1;
   if new.superseded_by is null then
     new.parent_id := last.id;
     if last.superseded_by is not null then
       new.parent_id := (select m.id from public.messages m where m.chat_id = new.chat_id and m.superseded_by is null order by m.seq desc limit 1);
+    end if;
+    if last.status = 'awaiting' then
+      perform throughline.end_calls(last.id, 'skipped');
     end if;
   elsif new.parent_id is not null and not exists (select from public.messages m where m.id = new.parent_id and m.chat_id = new.chat_id) then
     raise foreign_key_violation using message = 'the parent is no message of the chat';
@@ -174,18 +151,29 @@ create trigger messages_count_inserted after insert on public.messages
   referencing new table as new_messages
   for each statement execute function throughline.count_inserted_messages();
 
--- SECURITY DEFINER: whoever may change a message, as the app decides, needs no right to our functions.
+-- A reply that waits for its user and leaves the path waits no more. SECURITY DEFINER: whoever may change a message, as the app decides,
+-- needs no right to our functions.
 create function throughline.check_message_update() returns trigger
 language plpgsql security definer set search_path = '' as $$
 begin
   if (new.id, new.chat_id, new.user_id, new.seq) is distinct from (old.id, old.chat_id, old.user_id, old.seq) then
     raise check_violation using message = 'a message keeps its id, chat, user and seq';
   end if;
+  if new.status = 'awaiting' and new.superseded_by is not null then
+    new.status := 'cancelled';
+    new.server_id := null;
+    new.lease_until := null;
+    new.parts := throughline.close_parts(new.parts, new.content, 'skipped');
+  end if;
   if new.token_count is distinct from old.token_count then
-    new.token_count := throughline.tokens_of(new.content, new.tool_calls, new.role, new.name, new.superseded_by is not null, new.token_count);
+    new.token_count := throughline.tokens_of(
+      new.content, new.tool_calls, new.parts, new.role, new.name, new.superseded_by is not null, new.token_count);
   elsif (new.content, new.tool_calls, new.role, new.superseded_by) is distinct from (old.content, old.tool_calls, old.role, old.superseded_by)
      or new.role = 'tool' and new.name is distinct from old.name then
-    new.token_count := throughline.tokens_of(new.content, new.tool_calls, new.role, new.name, new.superseded_by is not null, null);
+    new.token_count := throughline.tokens_of(new.content, new.tool_calls, new.parts, new.role, new.name, new.superseded_by is not null, null);
+  elsif new.parts is distinct from old.parts then
+    new.token_count := throughline.tokens_of(new.content, new.tool_calls, new.parts, new.role, new.name, new.superseded_by is not null,
+      old.token_count - throughline.tokens_of_parts(old.parts) + throughline.tokens_of_parts(new.parts));
   end if;
   new.updated_at := now();
   return new;
@@ -194,9 +182,11 @@ $$;
 
 create trigger messages_check_update before update on public.messages for each row execute function throughline.check_message_update();
 
--- A reply that ends adds its text to the buffer. For each row, without the transition tables that edits need: a statement
--- ends many replies only in as many chats. The trigger's condition leaves out leases, which are renewed many at a time. A
--- message of the user, which only a hand marks as running, is a turn and counted like an edit. SECURITY DEFINER as above.
+-- A reply that ends adds its text to the buffer, and one that waits for its user what it has so far. For each row, without the transition
+-- tables that edits need: a statement ends many replies only in as many chats. The trigger's condition leaves out leases, which are renewed
+-- many at a time. A message of the user, which only a hand marks as running, is a turn and counted like an edit. One that was indexed
+-- before it went on is indexed again. What no reader sees goes with the reply that needs it no more; other pieces are deleted by the
+-- server that wrote them. SECURITY DEFINER as above.
 create function throughline.count_ended_reply() returns trigger
 language plpgsql security definer set search_path = '' set enable_seqscan = off set jit = off as $$
 begin
@@ -205,31 +195,43 @@ begin
        set pending_tokens = least(greatest(0, b.pending_tokens::bigint + new.token_count - old.token_count), 2000000000)
      where b.chat_id = new.chat_id and b.covered_seq < new.seq;
   end if;
-  if new.status <> 'streaming' then
-    perform throughline.broadcast(new.chat_id, 'chat_updated', jsonb_build_object('chat_id', new.chat_id, 'message_id', new.id, 'seq', new.seq));
+  if new.status not in ('streaming', old.status) then
+    perform throughline.broadcast(new.chat_id, 'chat_updated',
+      jsonb_build_object('chat_id', new.chat_id, 'message_id', new.id, 'seq', new.seq, 'status', new.status));
+  end if;
+  if new.parts is null or new.status in ('streaming', 'awaiting') then
+    return null;
+  end if;
+  if new.status in ('complete', 'cancelled') then
+    delete from public.message_deltas d where d.message_id = new.id and d.start_char = -1;
+  end if;
+  if exists (select from public.conversation_briefs b where b.chat_id = new.chat_id and b.indexed_seq >= new.seq) then
+    perform from public.conversation_briefs b where b.chat_id = new.chat_id for update;
+    perform throughline.index_edits(new.chat_id, array[new.seq]);
   end if;
   return null;
 end
 $$;
 
 create trigger messages_count_ended after update on public.messages
-  for each row when (old.status = 'streaming' and (old.status, old.token_count) is distinct from (new.status, new.token_count))
+  for each row when (old.status in ('streaming', 'awaiting') and (old.status, old.token_count) is distinct from (new.status, new.token_count))
   execute function throughline.count_ended_reply();
 
--- Any other change of a text is an edit, and so are leaving the path and coming back to it: a fold planned with the old words is
--- discarded, the brief goes back to before them, and the index of turns is written again. The brief is locked before covered_seq is
--- read, so that a fold that commits at this moment is seen. The first check returns early when replies end and when leases
+-- Any other change of a text is an edit, and so are leaving the path, coming back to it, and going on with a reply that had ended: a fold
+-- planned with the old words is discarded, the brief goes back to before them, and the index of turns is written again. The brief is
+-- locked before covered_seq is read, so that a fold that commits at this moment is seen. The first check returns early when replies end and when leases
 -- are renewed. SECURITY DEFINER as above.
 create function throughline.count_updated_messages() returns trigger
 language plpgsql security definer set search_path = '' set enable_seqscan = off set jit = off set enable_nestloop = off as $$
 begin
-  if not exists (select from old_messages where status <> 'streaming' or role = 'user')
+  if not exists (select from old_messages where status not in ('streaming', 'awaiting') or role = 'user')
      and not exists (select from new_messages where role = 'user') then
     return null;
   end if;
   if not exists (select from old_messages o join new_messages n using (id)
-                  where (o.content, o.tool_calls, o.name, o.token_count, o.role, o.reply_to, o.superseded_by, o.created_at)
-                        is distinct from (n.content, n.tool_calls, n.name, n.token_count, n.role, n.reply_to, n.superseded_by, n.created_at)) then
+                  where (o.content, o.tool_calls, o.parts, o.name, o.token_count, o.role, o.reply_to, o.superseded_by, o.created_at)
+                        is distinct from (n.content, n.tool_calls, n.parts, n.name, n.token_count, n.role, n.reply_to, n.superseded_by, n.created_at)
+                     or n.status in ('streaming', 'awaiting') and o.status <> n.status) then
     return null;
   end if;
   -- Not for replies, which are most updates.
@@ -258,21 +260,26 @@ begin
             from old_messages o
             join new_messages n using (id)
             join public.conversation_briefs c on c.chat_id = n.chat_id and c.chat_id = any (array(select chat_id from new_messages))
-            cross join lateral (select o.status <> 'streaming'
-              and (o.content, o.tool_calls, o.name, o.role, o.reply_to, o.superseded_by)
-                  is distinct from (n.content, n.tool_calls, n.name, n.role, n.reply_to, n.superseded_by) as edited,
+            cross join lateral (select o.status not in ('streaming', 'awaiting')
+              and (n.status in ('streaming', 'awaiting') or (o.content, o.tool_calls, o.parts, o.name, o.role, o.reply_to, o.superseded_by)
+                  is distinct from (n.content, n.tool_calls, n.parts, n.name, n.role, n.reply_to, n.superseded_by)) as edited,
               (n.role = 'user' and n.token_count > 0)::int - (o.role = 'user' and o.token_count > 0)::int as turns) e
-           where o.status <> 'streaming' or 'user' in (o.role, n.role)
+           where o.status not in ('streaming', 'awaiting') or 'user' in (o.role, n.role)
            group by n.chat_id) changed
    where b.chat_id = changed.chat_id and b.chat_id = any (array(select chat_id from new_messages))
      and (changed.tokens, changed.turns, changed.cleared, changed.edits) is distinct from (0, 0, 0, 0);
   perform throughline.forget_summaries(changed.chat_id, changed.seqs)
      from (select n.chat_id, array_agg(n.seq) as seqs
              from old_messages o join new_messages n using (id)
-            where o.status <> 'streaming' and (o.token_count > 0 or n.token_count > 0)
-              and (o.content, o.tool_calls, o.name, o.role, o.reply_to, o.superseded_by)
-                  is distinct from (n.content, n.tool_calls, n.name, n.role, n.reply_to, n.superseded_by)
+            where o.status not in ('streaming', 'awaiting') and (o.token_count > 0 or n.token_count > 0)
+              and (n.status in ('streaming', 'awaiting') or (o.content, o.tool_calls, o.parts, o.name, o.role, o.reply_to, o.superseded_by)
+                  is distinct from (n.content, n.tool_calls, n.parts, n.name, n.role, n.reply_to, n.superseded_by))
             group by n.chat_id order by n.chat_id) changed;
+  -- A reply that has left the path does not go on.
+  delete from public.message_deltas d
+   where d.start_char = -1 and d.message_id = any (array(
+           select n.id from old_messages o join new_messages n using (id)
+            where n.parts is not null and o.superseded_by is null and n.superseded_by is not null));
   perform throughline.broadcast(moved.chat_id, 'chat_updated', jsonb_build_object('chat_id', moved.chat_id, 'seq', moved.seq)),
           throughline.read_again(moved.chat_id, moved.back)
      from (select n.chat_id, min(n.seq) as seq, case when bool_or(n.superseded_by is null) then min(n.seq) end as back
@@ -281,7 +288,7 @@ begin
   perform throughline.index_edits(changed.chat_id, changed.seqs)
      from (select n.chat_id, array_agg(n.seq order by n.seq) as seqs
              from old_messages o join new_messages n using (id)
-            where o.status <> 'streaming' and (o.token_count > 0 or n.token_count > 0)
+            where o.status not in ('streaming', 'awaiting') and (o.token_count > 0 or n.token_count > 0)
               and (o.content, o.role, o.token_count, o.reply_to, o.created_at)
                   is distinct from (n.content, n.role, n.token_count, n.reply_to, n.created_at)
             group by n.chat_id order by n.chat_id) changed;
@@ -423,7 +430,7 @@ select m.id as message_id, v.id as version_id, v.seq, v.superseded_by is null as
 -- Messages as their owner lists them.
 create view throughline.listed_messages with (security_invoker = true) as
 select m.id, m.client_message_id, m.chat_id, m.seq, m.role, m.content, m.status, m.reply_to, m.parent_id, m.superseded_by, v.version, v.versions,
-       m.token_count, m.pinned, m.importance, m.rating, m.tool_calls, m.tool_call_id, m.name, m.tool_name, m.metadata,
+       m.token_count, m.pinned, m.importance, m.rating, m.tool_calls, m.tool_call_id, m.name, m.tool_name, m.metadata, m.parts,
        coalesce((select jsonb_agg(jsonb_build_object('path', f.path, 'sha256', encode(f.sha256, 'hex'), 'bytes', c.bytes) order by f.place)
                    from public.message_files f join public.chat_files c on c.chat_id = f.chat_id and c.sha256 = f.sha256
                   where f.message_id = m.id), '[]') as files, m.created_at, m.updated_at

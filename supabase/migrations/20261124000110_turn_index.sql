@@ -184,7 +184,7 @@ begin
 end
 $$;
 
--- Indexes a chat up to a message; null for all. Stops before a running reply, and after 500 messages, where the next call
+-- Indexes a chat up to a message; null for all. Stops before a reply that has not ended, and after 500 messages, where the next call
 -- goes on. Returns whether it came further. It may run again, and beside others: they wait for the brief's lock.
 create function throughline.index_chat(chat uuid, upto bigint) returns boolean
 language plpgsql volatile security invoker set search_path = '' set enable_seqscan = off set jit = off as $$
@@ -200,7 +200,7 @@ begin
   end if;
   done := before.indexed_seq;
   goal := least(upto,
-    (select m.seq - 1 from public.messages m where m.chat_id = chat and m.status = 'streaming'),
+    (select m.seq - 1 from public.messages m where m.chat_id = chat and m.status in ('streaming', 'awaiting')),
     coalesce((select m.seq from public.messages m where m.chat_id = chat and m.seq > done order by m.seq offset 499 limit 1),
              (select c.last_seq from public.chats c where c.id = chat)));
   if goal > done then
@@ -217,7 +217,8 @@ begin
   end if;
   update public.conversation_briefs b
      set indexed_seq = done,
-         to_index = exists (select from public.messages m where m.chat_id = chat and m.seq > done and (m.token_count > 0 or m.status = 'streaming'))
+         to_index = exists (select from public.messages m
+                             where m.chat_id = chat and m.seq > done and (m.token_count > 0 or m.status in ('streaming', 'awaiting')))
    where b.chat_id = chat;
   return (select (b.indexed_seq, b.to_index) is distinct from (before.indexed_seq, before.to_index) from public.conversation_briefs b where b.chat_id = chat);
 end
@@ -242,7 +243,7 @@ begin
      where b.to_index
        and (b.indexed_seq < b.covered_seq
          or case when c.last_message_at > now() then b.updated_at else coalesce(c.last_message_at, c.created_at) end < now() - rest
-            and not exists (select from public.messages m where m.chat_id = b.chat_id and m.status = 'streaming'))
+            and not exists (select from public.messages m where m.chat_id = b.chat_id and m.status in ('streaming', 'awaiting')))
      limit most for key share of c skip locked for update of b skip locked
   loop
     -- As a job of the chat, so that triggers of the app's find its owner.

@@ -104,10 +104,10 @@ $$;
 create constraint trigger messages_forget_deleted after delete on public.messages
   deferrable initially deferred
   for each row execute function throughline.forget_message();
--- A turn pays nothing: a reply that ends was running.
+-- A turn pays nothing: a reply that ends was open.
 create constraint trigger messages_forget_updated after update of content, role, superseded_by on public.messages
   deferrable initially deferred
-  for each row when (old.status <> 'streaming' and ((old.content, old.role) is distinct from (new.content, new.role)
+  for each row when (old.status not in ('streaming', 'awaiting') and ((old.content, old.role) is distinct from (new.content, new.role)
     or old.superseded_by is null and new.superseded_by is not null))
   execute function throughline.forget_message();
 

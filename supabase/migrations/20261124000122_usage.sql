@@ -39,11 +39,14 @@ create view throughline.own_usage_events as select * from public.usage_events wh
 call throughline.protect('public.usage_events', clients => 'select', server => 'select', jobs => 'select', per_user => -0.01);
 
 -- What a user has spent since when: turns (the replies that were charged, and those that run), tokens in both directions, and
--- millionths of a dollar. Deleting chats brings nothing back. The tokens of a reply count when it has ended.
+-- millionths of a dollar. Deleting chats brings nothing back. The tokens of a reply count when it has ended, or with its steps: its first
+-- call has its id, the others are of the same turn.
 create function throughline.used(user_id uuid, since timestamptz) returns table (turns bigint, tokens bigint, micro_usd bigint)
 language sql stable security invoker set search_path = '' as $$
-  select count(*) filter (where e.purpose = 'reply')
-           + (select count(*) from public.messages m where m.status = 'streaming' and m.user_id = used.user_id and m.created_at >= used.since),
+  select count(*) filter (where e.purpose = 'reply' and e.id = e.message_id)
+           + (select count(*) from public.messages m
+               where m.status = 'streaming' and m.user_id = used.user_id and m.created_at >= used.since
+                 and not exists (select from public.usage_events c where c.id = m.id)),
          coalesce(sum(e.input_tokens::bigint + e.output_tokens), 0)::bigint, coalesce(sum(e.micro_usd), 0)::bigint
     from public.usage_events e
    where e.user_id = used.user_id and e.created_at >= used.since

@@ -230,7 +230,7 @@ select b.chat_id, b.user_id, c.title, due.reason,
      when job.id is not null then 'its job is ' || job.state
      when b.memory_strategy = 'simple' and missing.turns >= 4 then 'four turns and no job: the sweep indexes them after a minute without a message'
      when coalesce(c.last_message_at, c.created_at) < now() - interval '1 minute'
-          and not exists (select from public.messages m where m.chat_id = b.chat_id and m.status = 'streaming')
+          and not exists (select from public.messages m where m.chat_id = b.chat_id and m.status in ('streaming', 'awaiting'))
        then 'nobody has spoken for a minute: the next sweep indexes them' end as reason) due
  where missing.messages > 0 and due.reason is not null;
 

@@ -14,10 +14,10 @@ grant execute on function throughline.content_key, throughline.folded, throughli
 grant execute on function throughline.index_turns, throughline.is_put_off, throughline.merge_topics, throughline.note_change, throughline.similar_memories,
   throughline.skip_extraction, throughline.topic_messages, throughline.touch_memories to throughline_app, throughline_worker;
 -- The server at work for a user.
-grant execute on function throughline.count_replaced, throughline.find_memories, throughline.find_messages, throughline.first_memories,
-  throughline.has_name, throughline.hold_account, throughline.index_rest, throughline.is_abandoned, throughline.is_user_name,
-  throughline.keep_memories, throughline.recall_matches, throughline.recall_nearness, throughline.recall_size, throughline.roll_back,
-  throughline.select_version, throughline.shown_after to throughline_app;
+grant execute on function throughline.close_parts, throughline.count_replaced, throughline.end_calls, throughline.find_memories,
+  throughline.find_messages, throughline.first_memories, throughline.has_name, throughline.hold_account, throughline.index_rest,
+  throughline.is_abandoned, throughline.is_user_name, throughline.keep_memories, throughline.recall_matches, throughline.recall_nearness,
+  throughline.recall_size, throughline.recorded_after, throughline.roll_back, throughline.select_version, throughline.shown_after to throughline_app;
 -- A transaction that names its user again.
 grant execute on function throughline.admit_user to throughline_app;
 -- What a user may spend is asked by the server at work for the user.

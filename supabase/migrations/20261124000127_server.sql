@@ -2,28 +2,34 @@
 -- grants on tables without any. They are SECURITY DEFINER, because the role itself sees no row of a user: a forgotten one shows
 -- nothing.
 
--- Skips replies that have ended and pieces that are stored. "offset 0" makes Postgres find each message by its key: it assumes
--- that there are hardly any running replies, and would scan all of them for each piece. "on conflict do nothing" would write a
+-- Skips replies that have ended or that another server generates, and pieces that are stored. "offset 0" makes Postgres find each message
+-- by its key: it assumes that there are hardly any running replies, and would scan all of them for each piece. "on conflict do nothing" would write a
 -- third more ahead. Without it a batch fails that is sent again while it is being committed, and is sent once more.
-create function throughline.record_deltas(message_ids uuid[], user_ids uuid[], start_chars int[], deltas text[]) returns void
+create function throughline.record_deltas(message_ids uuid[], user_ids uuid[], servers uuid[], start_chars int[], deltas text[]) returns void
 language plpgsql volatile security definer set search_path = '' as $$
 begin
   insert into public.message_deltas (message_id, user_id, start_char, delta)
   select m.id, m.user_id, new.start_char, new.delta
-    from (select unnest(message_ids) as message_id, unnest(user_ids) as user_id, unnest(start_chars) as start_char, unnest(deltas) as delta) new
-    join lateral (select found.id, found.user_id, found.status from public.messages found
+    from (select unnest(message_ids) as message_id, unnest(user_ids) as user_id, unnest(servers) as server,
+                 unnest(start_chars) as start_char, unnest(deltas) as delta) new
+    join lateral (select found.id, found.user_id, found.status, found.server_id from public.messages found
                    where found.id = new.message_id
                      and not exists (select from public.message_deltas d where d.message_id = new.message_id and d.start_char = new.start_char) offset 0) m
-      on m.user_id = new.user_id and m.status = 'streaming';
+      on m.user_id = new.user_id and m.status = 'streaming' and coalesce(m.server_id, new.server) = new.server;
 end
 $$;
 
 -- What somebody has locked is left, here and below: these hold rows of several users, so they may wait for none. A deletion of the account
--- may be waiting for the others.
+-- may be waiting for the others. A reply that another server goes on with keeps its pieces, and one that may go on what that takes.
 create function throughline.delete_deltas(message_ids uuid[]) returns void
 language sql volatile security definer set search_path = '' set enable_seqscan = off set jit = off as $$
   delete from public.message_deltas
-   where ctid = any (array(select d.ctid from public.message_deltas d where d.message_id = any (message_ids) for update skip locked))
+   where ctid = any (array(
+           select d.ctid from public.message_deltas d
+            where d.start_char >= 0
+              and d.message_id = any (array(select i.id from unnest(message_ids) i (id)
+                                             where (select m.status from public.messages m where m.id = i.id) is distinct from 'streaming'))
+              for update skip locked))
 $$;
 
 -- Replies that no server generates.
@@ -54,20 +60,18 @@ language sql stable security definer set search_path = '' as $$
   select id from public.messages where id = any (message_ids) and status = 'streaming' and cancel_requested
 $$;
 
--- Ends the replies whose server is dead. The deltas of a reply become its text. No server saves such a reply, so
--- its chat becomes due to be read for memories here, unless the delay is null: then there are none. The sweep inserts the job.
+-- Ends the replies whose server is dead, and those that have waited too long for their user. The deltas of a reply become its text. No
+-- server saves such a reply, so its chat becomes due to be read for memories here, unless the delay is null: then there are none. The
+-- sweep inserts the job.
 create function throughline.interrupt_replies(extract_delay float8) returns setof uuid
 language sql volatile security definer set search_path = '' as $$
   with abandoned as (
-    select m.id, m.chat_id
+    select m.id, m.chat_id, throughline.recorded_after(m.id, char_length(m.content)) as said
       from public.messages m join public.chats c on c.id = m.chat_id join public.conversation_briefs b on b.chat_id = m.chat_id
-     where m.status = 'streaming' and throughline.is_abandoned(m.server_id, m.lease_until, m.updated_at)
+     where m.status in ('streaming', 'awaiting')
+       and case m.status when 'awaiting' then m.lease_until < now() else throughline.is_abandoned(m.server_id, m.lease_until, m.updated_at) end
      limit 1000 for key share of c skip locked for update of b, m skip locked),
-  spent as (
-    delete from public.message_deltas d using abandoned where d.message_id = abandoned.id
-    returning d.message_id, d.start_char, d.delta),
-  said as (
-    select spent.message_id, string_agg(spent.delta, '' order by spent.start_char) as content from spent group by spent.message_id),
+  spent as (delete from public.message_deltas d using abandoned where d.message_id = abandoned.id and d.start_char >= 0),
   due as (
     update public.conversation_briefs b
        set extract_due_at = now() + make_interval(secs => extract_delay)
@@ -75,9 +79,10 @@ language sql volatile security definer set search_path = '' as $$
      where b.chat_id = abandoned.chat_id and b.extract_due_at is null and c.remember and extract_delay is not null
        and exists (select from public.messages u where u.chat_id = b.chat_id and u.seq > b.extracted_seq and u.role = 'user' and u.token_count > 0))
   update public.messages m
-     set status = case when m.cancel_requested then 'cancelled' else 'interrupted' end, server_id = null, lease_until = null,
-         content = coalesce(said.content, '')
-    from abandoned left join said on said.message_id = abandoned.id
+     set status = case when m.cancel_requested or m.status = 'awaiting' then 'cancelled' else 'interrupted' end, server_id = null, lease_until = null,
+         content = m.content || abandoned.said,
+         parts = case m.status when 'awaiting' then throughline.close_parts(m.parts, m.content, 'expired') else m.parts end
+    from abandoned
    where m.id = abandoned.id
   returning m.id
 $$;

@@ -12,9 +12,9 @@ create function pg_temp.received() returns text language sql as $$
   select string_agg(event || ' ' || (payload - 'id')::text, '; ' order by event, payload ->> 'seq')
     from realtime.messages join news using (id) where topic = 'chat:' || pg_temp.id('chat of A')
 $$;
-create function pg_temp.event(event text, message text default null, seq int default null) returns text language sql as $$
+create function pg_temp.event(event text, message text default null, seq int default null, status text default null) returns text language sql as $$
   select event || ' ' || jsonb_strip_nulls(jsonb_build_object(
-    'chat_id', pg_temp.id('chat of A'), 'message_id', pg_temp.id(message), 'seq', seq))::text
+    'chat_id', pg_temp.id('chat of A'), 'message_id', pg_temp.id(message), 'seq', seq, 'status', status))::text
 $$;
 
 insert into public.messages (id, chat_id, role, content) values
@@ -28,7 +28,7 @@ select is(pg_temp.received(), pg_temp.event('message_created', '3', 3), 'also a 
 update public.messages set lease_until = now() where id = pg_temp.id('3');
 select is(pg_temp.received(), null, 'a renewed lease is not announced');
 update public.messages set content = 'secret words', status = 'complete' where id = pg_temp.id('3');
-select is(pg_temp.received(), pg_temp.event('chat_updated', '3', 3), 'the end of a reply is announced');
+select is(pg_temp.received(), pg_temp.event('chat_updated', '3', 3, 'complete'), 'the end of a reply is announced');
 update public.chats set title = 'secret words' where id = pg_temp.id('chat of A');
 select is(pg_temp.received(), pg_temp.event('chat_updated'), 'a change of title is announced, without the title');
 select is(pg_temp.attempt('A', $$update public.chats set title = 'x'$$), '1', 'a phone may cause broadcasts without a right to send any');

@@ -20,7 +20,7 @@ insert into expected select 'public.' || name, '', clients, 'SIUD', server, '' f
   ('conversation_briefs',             '',       'SU'),
   ('conversation_brief_revisions',    '',       'SI'),
   ('conversation_brief_drafts',       '',       'S'),
-  ('message_deltas',                  '',       'SD'),
+  ('message_deltas',                  '',       'SIUD'),
   ('chat_files',                      'S',      'SID'),
   ('message_files',                   'S',      'SID'),
   ('embedding_models',                '',       'S'),
@@ -235,9 +235,9 @@ insert into matrix values
   -- The server may only redact a revision.
   ($$update public.conversation_brief_revisions set global_summary = null$$,      'denied', 'denied', 'denied', '2',      'denied', 'denied', 'denied'),
   ($$update public.conversation_brief_revisions set turns = 9$$,                  'denied', 'denied', 'denied', '2',      'denied', 'denied', 'denied'),
-  -- The server inserts deltas as itself, for all users at once; as a user it may read and delete them.
+  -- The server inserts deltas as itself, for all users at once; as a user what it takes to go on with a reply.
   ($$insert into public.message_deltas (message_id, user_id, start_char, delta)
-     values (pg_temp.id('message of A'), pg_temp.id('A'), 6, 'x')$$,              'denied', 'denied', 'denied', '1',      'denied', 'denied', 'denied'),
+     values (pg_temp.id('message of A'), pg_temp.id('A'), 6, 'x')$$,              'denied', 'denied', 'denied', '1',      '1',      'denied', 'denied'),
   ($$delete from public.message_deltas$$,                                         'denied', 'denied', 'denied', '2',      '1',      '1',      '0'),
   -- Memories are written by the server and its jobs; a phone reads them and changes the user's settings.
   ($$select * from public.memories$$,                                             'denied', 'denied', 'denied', '2',      '1',      '1',      '0'),
@@ -284,10 +284,10 @@ select is_empty(
 select is(pg_temp.callable('anon'), null, 'anon may call nothing');
 select is(pg_temp.callable('authenticated'), null, 'a signed-in user may call nothing');
 select is(pg_temp.callable('throughline_app'),
-  'admit_turn admit_user allow_turn content_key count_replaced find_memories find_messages first_memories folded has_name hold_account index_rest '
-  || 'index_turns is_abandoned '
+  'admit_turn admit_user allow_turn close_parts content_key count_replaced end_calls find_memories find_messages first_memories folded has_name '
+  || 'hold_account index_rest index_turns is_abandoned '
   'is_put_off is_user_name keep_memories last_use merge_topics note_change '
-  'recall_matches recall_nearness recall_size roll_back searchable select_version shown_after signs_of similar_memories '
+  'recall_matches recall_nearness recall_size recorded_after roll_back searchable select_version shown_after signs_of similar_memories '
   'skip_extraction topic_messages touch_memories uid used',
   'the server may call these');
 select is(pg_temp.callable('throughline_worker'),

@@ -1,7 +1,7 @@
 // Package demo plays a conversation through a running server, as an app would: over HTTP, one message after the other,
 // reading each reply as it streams. Then it prints the chat's brief, its versions, and the tokens of memory in each prompt
-// beside those of the whole history; and two scenes: what one chat is told and the next one knows, and a topic that fades
-// and comes back.
+// beside those of the whole history; and three scenes: what the model does with tools, what one chat is told and the next one knows,
+// and a topic that fades and comes back.
 //
 // It starts no server, mints no token, and reads neither the environment nor Postgres.
 package demo
@@ -33,7 +33,7 @@ import (
 type Options struct {
 	// Client is of the user who talks.
 	Client *client.Client
-	// Conversation to play, JSON lines; nil for the built-in one, which the two scenes follow. The caller closes it.
+	// Conversation to play, JSON lines; nil for the built-in one, which the scenes follow. The caller closes it.
 	Conversation io.Reader
 	// Turns is the number of user messages to play; 0 for all.
 	Turns int
@@ -44,6 +44,8 @@ type Options struct {
 type Turn struct {
 	Text    string
 	Receipt prompt.Receipt
+	// Parts are what the reply held beside its text.
+	Parts []memory.Part
 	// Memory and History are tokens: of what the prompt had of the past, and of all earlier messages.
 	Memory, History int
 }
@@ -77,7 +79,7 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil || o.Conversation != nil {
 		return err
 	}
-	return errors.Join(o.askBack(ctx, p.chat), o.showMemories(ctx), o.showTopics(ctx))
+	return errors.Join(o.askBack(ctx, p.chat), o.showTools(ctx), o.showMemories(ctx), o.showTopics(ctx))
 }
 
 const (
@@ -132,14 +134,20 @@ func (p *player) awaitFold(ctx context.Context, last int64) error {
 // say sends one message to the chat, or begins it, and reads the reply.
 func (p *player) say(ctx context.Context, content string) (Turn, error) {
 	var words strings.Builder
-	reply, err := p.Client.Send(ctx, client.Message{ChatID: p.chat, Content: content, WaitWhileBusy: true}, client.Listener{
+	turn := Turn{History: p.history}
+	listener := client.Listener{
 		Text: func(piece string) { words.WriteString(piece) },
+		Part: func(part memory.Part) { turn.Parts = append(turn.Parts, part) },
 		Waiting: func(reason error, wait time.Duration) {
 			if client.IsCode(reason, fault.OverRequestRateLimit) {
 				fmt.Fprintf(p.Out, "  waiting for %s: the server takes only so many messages a minute\n", wait.Round(time.Second))
 			}
 		},
-	})
+	}
+	reply, err := p.Client.Send(ctx, client.Message{ChatID: p.chat, Content: content, WaitWhileBusy: true}, listener)
+	for err == nil && reply.End.Awaiting != nil {
+		reply, err = p.approve(ctx, reply, listener)
+	}
 	if reply.Started.ChatID != uuid.Nil {
 		p.chat = reply.Started.ChatID
 	}
@@ -151,7 +159,7 @@ func (p *player) say(ctx context.Context, content string) (Turn, error) {
 	case reply.End.Failed != nil:
 		return Turn{}, fmt.Errorf("the reply failed (%s)", terminal.OneLine(reply.End.Failed.Code))
 	}
-	turn := Turn{Text: words.String(), History: p.history}
+	turn.Text = words.String()
 	if err := json.Unmarshal(reply.End.Completed.Memory, &turn.Receipt); err != nil {
 		return Turn{}, fmt.Errorf("the receipt cannot be read: %w", err)
 	}

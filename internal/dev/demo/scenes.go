@@ -17,6 +17,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/api"
 	"github.com/arcoscribe/throughline/internal/client"
 	"github.com/arcoscribe/throughline/internal/fault"
+	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/terminal"
 	"github.com/arcoscribe/throughline/internal/transfer"
 	"github.com/arcoscribe/throughline/internal/transfer/bundle"
@@ -45,6 +46,47 @@ func (o Options) askBack(ctx context.Context, chat uuid.UUID) error {
 		fmt.Fprintf(o.Out, "    (%d turns recalled)\n", len(turn.Receipt.Recalled))
 	}
 	return nil
+}
+
+// toolQuestions ask for the demo tools of make run: dice, and a postcard that has to be approved.
+var toolQuestions = []string{"Roll two dice.", "Send a postcard to Anna: Greetings from the demo!"}
+
+// showTools has the model call tools.
+func (o Options) showTools(ctx context.Context) error {
+	fmt.Fprintln(o.Out, "\nTOOLS  what the model does, and what it asks for first")
+	chat := uuid.Nil
+	for _, question := range toolQuestions {
+		next, turn, err := o.tell(ctx, chat, question)
+		if err != nil {
+			return err
+		}
+		chat = next
+		for _, part := range turn.Parts {
+			switch part.Type {
+			case memory.PartCall:
+				fmt.Fprintf(o.Out, "    (called %s %s)\n", terminal.OneLine(part.Name), terminal.OneLine(string(part.Arguments)))
+			case memory.PartApproval:
+				fmt.Fprintln(o.Out, "    (approved by the demo)")
+			case memory.PartResult:
+				fmt.Fprintf(o.Out, "    (%s: %s)\n", part.Status, terminal.OneLine(string(part.Output)))
+			case memory.PartReasoning, memory.PartSource: // said beside the text
+			}
+		}
+		if len(turn.Parts) == 0 {
+			fmt.Fprintln(o.Out, "    No tool was called: the server has other tools, or none.")
+		}
+	}
+	return nil
+}
+
+// approve approves the first call that waits for its user.
+func (p *player) approve(ctx context.Context, reply client.Reply, listener client.Listener) (client.Reply, error) {
+	for _, call := range reply.End.Awaiting.Open {
+		if call.Approval {
+			return p.Client.AnswerCall(ctx, reply, call.CallID, map[string]any{"approved": true}, listener)
+		}
+	}
+	return reply, errors.New("the reply waits for an app")
 }
 
 // introduction is how somebody introduces themselves, and everydayQuestions are what they ask in their next chat.

@@ -2,6 +2,7 @@ package offline
 
 import (
 	"net/http"
+	"reflect"
 	"regexp"
 	"strconv"
 	"strings"
@@ -40,7 +41,7 @@ var statusFaults = map[Fault]apiError{
 	Fault401:        {http.StatusUnauthorized, "Incorrect API key provided.", invalidRequest, "", "invalid_api_key"},
 	Fault404:        {http.StatusNotFound, "Not found.", invalidRequest, "", "not_found"},
 	Fault429:        {http.StatusTooManyRequests, "Rate limit reached for requests.", "requests", "", "rate_limit_exceeded"},
-	Fault500:        {http.StatusInternalServerError, "The server had an error while processing your request.", "server_error", "", ""},
+	Fault500:        serverError,
 	Fault503:        {http.StatusServiceUnavailable, "The engine is currently overloaded, please try again later.", "service_unavailable", "", ""},
 	FaultPromptGone: {http.StatusNotFound, "Prompt with id '%s' not found.", invalidRequest, "prompt", "prompt_not_found"},
 }
@@ -62,7 +63,10 @@ type Usage struct {
 type Answer struct {
 	// Text is the reply; "" is the built-in model's (FaultEmpty gives no text at all). It is streamed
 	// in pieces: a word with the space after it, long runs without spaces in parts.
-	Text  string
+	Text string
+	// Items are one step in place of Text, with any items in any order; a step without calls ends the reply. Pieces are those of
+	// their texts.
+	Items []Item
 	Fault Fault
 	// FaultAfter is the number of pieces before a fault inside the answer; a text with fewer pieces
 	// is sent whole first.
@@ -86,7 +90,7 @@ func (s *Server) answerFor(r Request) Answer {
 	if s.options.Script != nil {
 		answer = s.options.Script(&r)
 	}
-	if answer == (Answer{}) {
+	if reflect.ValueOf(answer).IsZero() {
 		answer = directed(&r)
 	}
 	// PieceDelay makes a reply readable while it streams; a fold is not read.
@@ -96,7 +100,7 @@ func (s *Server) answerFor(r Request) Answer {
 	return answer
 }
 
-var directive = regexp.MustCompile(`\[\[offline(-fold|-extract|-topic|-rewrite)?:([a-z0-9_]+)(?:=([0-9A-Za-zµ.]+))?\]\]`)
+var directive = regexp.MustCompile(`\[\[offline(-fold|-extract|-topic|-rewrite)?:([a-z0-9_]+)(?:=([0-9A-Za-zµ._-]+))?\]\]`)
 
 // directed reads the directives in a request: of a reply in the current message, of a summary in the new turns, of an
 // extraction in the new messages and of a rewriting in the question (with their own prefixes, so that an old message
@@ -132,6 +136,7 @@ func (a *Answer) direct(name, value string) {
 		a.PieceDelay, _ = time.ParseDuration(value)
 	case "latency":
 		a.Latency, _ = time.ParseDuration(value)
+	case "call": // see act
 	default:
 		a.Fault, a.RetryAfter, a.FaultAfter = Fault(name), value, piecesBeforeFault
 		if n, err := strconv.Atoi(value); err == nil {

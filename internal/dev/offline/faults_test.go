@@ -196,7 +196,7 @@ func TestDirectives(t *testing.T) {
 		{main("", "[[offline-fold:none]]"), Answer{}},
 		{fold, Answer{Fault: FaultNone, FaultAfter: 2}},
 	} {
-		if got := directed(c.request); got != c.want {
+		if got := directed(c.request); !assert.ObjectsAreEqual(c.want, got) {
 			t.Errorf("%q: %+v, want %+v", c.request.Current, got, c.want)
 		}
 	}

@@ -61,20 +61,41 @@ type generation struct {
 	ctx     context.Context
 
 	id     string
-	item   string // the id of the output's only message
-	pieces []string
-	text   string // the pieces together
+	items  []*output
+	text   string // of all messages
+	pieces int    // of the text
 	reason string // why the answer is incomplete, "" when it is complete
 	usage  Usage
 }
 
 func (s *Server) responses(w http.ResponseWriter, r *http.Request) {
-	request := Request{At: time.Now(), Store: true}
+	s.take(w, r, Request{API: APIResponses, Store: true}, s.readResponses)
+}
+
+func (s *Server) chatCompletions(w http.ResponseWriter, r *http.Request) {
+	s.take(w, r, Request{API: APIChat}, s.readChat)
+}
+
+// take reads a request, of which the wire's own part is understood by understand, and answers it.
+func (s *Server) take(w http.ResponseWriter, r *http.Request, request Request, understand func(*Request, object) *apiError) {
+	request.At, request.Key = time.Now(), strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
 	raw, ok := s.read(w, r, &request)
 	if !ok {
 		return
 	}
-	request.Body, request.Text, request.Input = raw, inputText(request.Input), nil
+	var body object
+	_ = json.Unmarshal(raw, &body) // it was decoded before
+	if name := s.unwelcome(body); name != "" {
+		s.sendError(w, *unknown(name))
+		return
+	}
+	refusal := understand(&request, body)
+	if refusal != nil {
+		s.journal.refused(r.Method + " " + r.URL.Path + ": " + refusal.Message)
+		s.sendError(w, *refusal)
+		return
+	}
+	request.Body, request.Input = raw, nil
 	request.Kind, request.Current = request.purpose().kind, request.Text
 	if request.Kind == KindReply {
 		_, request.Current = parsePrompt(request.Text)
@@ -156,47 +177,86 @@ func receive[T any](ctx context.Context, s *Server, signal <-chan T) error {
 
 func (s *Server) newGeneration(ctx context.Context, request *Request, answer Answer) *generation {
 	id := fmt.Sprintf("%s%08x", s.idPrefix, s.nextID.Add(1))
-	g := &generation{server: s, request: request, answer: answer, ctx: ctx, id: "resp_" + id, item: "msg_" + id}
-	g.planPieces()
-	g.text = strings.Join(g.pieces, "")
+	g := &generation{server: s, request: request, answer: answer, ctx: ctx, id: id}
+	for n, item := range answerItems(request, answer) {
+		g.items = append(g.items, s.newOutput(request, fmt.Sprintf("%s_%d", id, n), item))
+	}
+	g.plan()
+	s.remember(g.items)
 	if answer.Usage != nil {
 		g.usage = *answer.Usage
 	} else {
-		g.usage = Usage{Input: memorytext.Tokens(request.Instructions + "\n" + request.Text), Output: memorytext.Tokens(g.text)}
+		g.usage = Usage{Input: memorytext.Tokens(request.heard()), Output: memorytext.Tokens(g.text + g.arguments())}
 	}
 	return g
 }
 
-// planPieces decides what will be sent, with the faults of the text in it, and why it is incomplete.
-func (g *generation) planPieces() {
-	text := answerText(g.request, g.answer)
-	g.pieces = splitPieces(text)
-	g.answer.FaultAfter = min(g.answer.FaultAfter, len(g.pieces))
-	g.answer.GateAfter = min(g.answer.GateAfter, len(g.pieces))
-	after := g.answer.FaultAfter
+// plan decides how much will be sent, and why it is incomplete.
+func (g *generation) plan() {
+	var pieces []string
+	for _, item := range g.items {
+		pieces = append(pieces, item.pieces...)
+	}
+	g.answer.FaultAfter = min(g.answer.FaultAfter, len(pieces))
+	g.answer.GateAfter = min(g.answer.GateAfter, len(pieces))
+	keep := len(pieces)
 	switch g.answer.Fault {
 	case FaultIncomplete:
-		g.pieces, g.reason = g.pieces[:after], "max_output_tokens"
+		keep, g.reason = g.answer.FaultAfter, "max_output_tokens"
 	case FaultContentFilter:
-		g.pieces, g.reason = g.pieces[:after], "content_filter"
+		keep, g.reason = g.answer.FaultAfter, "content_filter"
 	default:
 		limit := g.request.MaxOutputTokens
-		if limit > 0 && memorytext.Tokens(text) > limit {
-			tooMany := sort.Search(len(g.pieces), func(n int) bool { return memorytext.Tokens(strings.Join(g.pieces[:n], "")) > limit })
-			g.pieces, g.reason = g.pieces[:max(tooMany-1, 0)], "max_output_tokens"
+		if limit > 0 && memorytext.Tokens(strings.Join(pieces, "")) > limit {
+			tooMany := sort.Search(len(pieces), func(n int) bool { return memorytext.Tokens(strings.Join(pieces[:n], "")) > limit })
+			keep, g.reason = max(tooMany-1, 0), "max_output_tokens"
 		}
+	}
+	g.cut(keep)
+	g.pieces, g.text = keep, strings.Join(pieces[:keep], "")
+}
+
+// cut ends the answer with the piece after which the text is cut off. What comes before the next piece is whole.
+func (g *generation) cut(keep int) {
+	for n, item := range g.items {
+		if len(item.pieces) > keep {
+			item.pieces = item.pieces[:keep]
+			item.text = strings.Join(item.pieces, "")
+			g.items = g.items[:n+1]
+			return
+		}
+		keep -= len(item.pieces)
 	}
 }
 
-// answerText returns the text of an answer: that of the fault, the script or the built-in model.
-func answerText(r *Request, answer Answer) string {
+// arguments are those of all calls.
+func (g *generation) arguments() string {
+	var all strings.Builder
+	for _, item := range g.items {
+		if item.kind == kindCall {
+			all.WriteString(item.name + item.text)
+		}
+	}
+	return all.String()
+}
+
+// answerItems returns the items of an answer: those of the fault, the script or the built-in model.
+func answerItems(r *Request, answer Answer) []Item {
 	if text, found := textFaults[answer.Fault]; found {
-		return text
+		return []Item{Text{Text: text}}
 	}
-	if answer.Text != "" {
-		return answer.Text
+	switch {
+	case answer.Items != nil:
+		return answer.Items
+	case answer.Text != "":
+		return []Item{Text{Text: answer.Text}}
 	}
-	return r.purpose().answer(r)
+	if r.Kind == KindReply {
+		if items := act(r); items != nil {
+			return items
+		}
+	}
+	return []Item{Text{Text: r.purpose().answer(r)}}
 }
 
 // recordSent records that the first n bytes of the text were sent.
@@ -209,54 +269,6 @@ var piece = regexp.MustCompile(`^\s+|\S{1,32}\s*`)
 
 // splitPieces cuts a text into pieces, which add up to it.
 func splitPieces(text string) []string { return piece.FindAllString(text, -1) }
-
-// The statuses of a response.
-const (
-	statusInProgress = "in_progress"
-	statusCompleted  = "completed"
-	statusIncomplete = "incomplete"
-	statusFailed     = "failed"
-)
-
-// object is a part of an answer as JSON.
-type object map[string]any
-
-// object is the whole response in one of its statuses.
-func (g *generation) object(status string) object {
-	r, u := g.request, g.usage
-	o := object{
-		"id": g.id, "object": "response", "created_at": r.At.Unix(), "status": status, "error": nil, "incomplete_details": nil,
-		"model": cmp.Or(r.Model, hostedModel), "output": []any{}, "usage": nil, "metadata": r.Metadata, "store": r.Store,
-		"parallel_tool_calls": true, "tool_choice": "auto", "tools": []any{},
-	}
-	switch status {
-	case statusFailed:
-		o["error"] = object{"code": "server_error", "message": "The model failed to generate a response."}
-	case statusIncomplete, statusCompleted:
-		if g.reason != "" {
-			o["incomplete_details"] = object{"reason": g.reason}
-		}
-		o["output"], o["usage"] = []object{g.message(status)}, object{
-			"input_tokens": u.Input, "input_tokens_details": object{"cached_tokens": u.Cached},
-			"output_tokens": u.Output, "output_tokens_details": object{"reasoning_tokens": u.Reasoning},
-			"total_tokens": u.Input + u.Output,
-		}
-	}
-	return o
-}
-
-// message is the message of the output, without content while it is in progress.
-func (g *generation) message(status string) object {
-	content := []object{}
-	if status != statusInProgress {
-		content = append(content, part(g.text))
-	}
-	return object{"id": g.item, "type": "message", "status": status, "role": "assistant", "content": content}
-}
-
-func part(text string) object {
-	return object{"type": "output_text", "annotations": []any{}, "logprobs": []any{}, "text": text}
-}
 
 // status is how the answer ends when nothing goes wrong.
 func (g *generation) status() string {
@@ -273,7 +285,7 @@ func (g *generation) whole(w http.ResponseWriter) error {
 			return err
 		}
 	}
-	if err := g.server.pause(g.ctx, g.answer.PieceDelay*time.Duration(len(g.pieces))); err != nil {
+	if err := g.server.pause(g.ctx, g.answer.PieceDelay*time.Duration(g.pieces)); err != nil {
 		return err
 	}
 	status := g.status()
@@ -288,12 +300,23 @@ func (g *generation) whole(w http.ResponseWriter) error {
 	default:
 		g.recordSent(len(g.text))
 	}
+	if g.request.API == APIChat && status == statusFailed {
+		g.server.sendError(w, serverError)
+		return nil
+	}
+	answer := g.object
+	if g.request.API == APIChat {
+		answer = g.completion
+	}
 	w.Header().Set("Content-Type", "application/json")
-	if _, err := w.Write(mustJSON(g.object(status))); err != nil {
+	if _, err := w.Write(mustJSON(answer(status))); err != nil {
 		return errGone
 	}
 	return nil
 }
+
+// object is a part of an answer as JSON.
+type object = map[string]any
 
 // mustJSON encodes an answer's own structures, so it cannot fail.
 func mustJSON(value any) []byte {
@@ -316,108 +339,4 @@ func reset(w http.ResponseWriter) {
 		_ = tcp.SetLinger(0) // without it the close would be a clean one; should it fail, the body is still cut
 	}
 	_ = conn.Close()
-}
-
-// stream answers with the event sequence of the Responses API.
-func (g *generation) stream(w http.ResponseWriter) error {
-	w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
-	w.Header().Set("Cache-Control", "no-cache")
-	out := &eventWriter{generation: g, w: w, control: http.NewResponseController(w)}
-	out.emit("response.created", object{"response": g.object(statusInProgress)})
-	out.emit("response.in_progress", object{"response": g.object(statusInProgress)})
-	out.emit("response.output_item.added", object{"output_index": 0, "item": g.message(statusInProgress)})
-	out.emit("response.content_part.added", g.ofPart(object{"part": part("")}))
-	out.flush()
-	ended, err := out.sendText()
-	if !ended && err == nil {
-		out.emit("response.output_text.done", g.ofPart(object{"text": g.text, "logprobs": []any{}}))
-		out.emit("response.content_part.done", g.ofPart(object{"part": part(g.text)}))
-		out.emit("response.output_item.done", object{"output_index": 0, "item": g.message(g.status())})
-		out.emit("response."+g.status(), object{"response": g.object(g.status())})
-		out.flush()
-	}
-	if err == nil && out.err != nil {
-		return errGone // a failed write has no other cause
-	}
-	return err
-}
-
-// eventWriter writes server-sent events. It keeps the first error and writes nothing after it.
-type eventWriter struct {
-	*generation
-	w       http.ResponseWriter
-	control *http.ResponseController
-	number  int
-	err     error
-}
-
-// sendText sends the pieces, with the gate and the fault between them. It reports whether a fault ended the stream.
-func (o *eventWriter) sendText() (ended bool, err error) {
-	due := time.Now() // for the next piece: a slow write does not delay the pieces after it
-	sent := 0
-	for n := range len(o.pieces) + 1 {
-		if o.answer.Gate != nil && n == o.answer.GateAfter {
-			if err := receive(o.ctx, o.server, o.answer.Gate); err != nil {
-				return false, err
-			}
-		}
-		if n == o.answer.FaultAfter {
-			if ended, err := o.fail(); ended || err != nil {
-				return ended, err
-			}
-		}
-		if n == len(o.pieces) {
-			break
-		}
-		due = due.Add(o.answer.PieceDelay)
-		if err := o.server.pause(o.ctx, time.Until(due)); err != nil {
-			return false, err
-		}
-		o.emit("response.output_text.delta", o.ofPart(object{"delta": o.pieces[n], "logprobs": []any{}}))
-		if o.flush(); o.err != nil {
-			return false, errGone
-		}
-		sent += len(o.pieces[n])
-		o.recordSent(sent)
-	}
-	return false, nil
-}
-
-// fail plays a fault inside a stream. It reports whether the stream is over.
-func (o *eventWriter) fail() (ended bool, err error) {
-	switch o.answer.Fault {
-	case FaultHang:
-		return true, o.server.hang(o.ctx)
-	case FaultCut:
-		reset(o.w)
-	case FaultEndEarly:
-	case FaultFailed:
-		o.emit("response.failed", object{"response": o.object(statusFailed)})
-	case FaultErrorEvent:
-		o.emit("error", object{"code": "server_error", "message": "The server had an error while processing your request.", "param": nil})
-	default:
-		return false, nil
-	}
-	return true, nil
-}
-
-// ofPart says that an event's fields are of the message's only part.
-func (g *generation) ofPart(fields object) object {
-	fields["item_id"], fields["output_index"], fields["content_index"] = g.item, 0, 0
-	return fields
-}
-
-// emit writes one event with its type and number.
-func (o *eventWriter) emit(kind string, fields object) {
-	fields["type"], fields["sequence_number"] = kind, o.number
-	o.number++
-	if o.err == nil {
-		_, o.err = fmt.Fprintf(o.w, "event: %s\ndata: %s\n\n", kind, mustJSON(fields))
-	}
-}
-
-func (o *eventWriter) flush() {
-	if o.err == nil {
-		o.err = o.control.Flush()
-	}
 }

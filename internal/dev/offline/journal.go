@@ -24,6 +24,15 @@ const (
 	KindRewrite     Kind = "rewrite"
 )
 
+// API is a wire on which replies are asked for.
+type API string
+
+// The wires.
+const (
+	APIResponses API = "responses"
+	APIChat      API = "chat"
+)
+
 // PromptRef names a hosted prompt. Version is "" when the request gave none.
 type PromptRef struct {
 	ID      string `json:"id"`
@@ -37,7 +46,10 @@ type Request struct {
 	At time.Time `json:"-"`
 	// Body is the request body as received. Do not change it.
 	Body json.RawMessage `json:"-"`
-	// Text is the input's text: of several parts, joined by blank lines.
+	// API is the wire, Key the bearer token, "" for none.
+	API API    `json:"-"`
+	Key string `json:"-"`
+	// Text is the text of what the user says: of several parts, joined by blank lines.
 	Text string `json:"-"`
 	// Current is the message being answered in a main prompt, and Text in any other request.
 	Current string `json:"-"`
@@ -54,6 +66,19 @@ type Request struct {
 	MaxOutputTokens  int    `json:"max_output_tokens"`
 	PromptCacheKey   string `json:"prompt_cache_key"`
 	SafetyIdentifier string `json:"safety_identifier"`
+
+	// Tools are the names of the tools that are offered, Choice is the request's tool_choice, "" for none.
+	Tools  []string `json:"-"`
+	Choice string   `json:"-"`
+	// Step is how many earlier steps came back, Outputs the outputs of their calls by call id.
+	Step    int               `json:"-"`
+	Outputs map[string]string `json:"-"`
+	calls   []said
+
+	Include       []string `json:"include"`
+	StreamOptions struct {
+		IncludeUsage bool `json:"include_usage"`
+	} `json:"stream_options"`
 	// TextOptions are the request's options for the text of its answer.
 	TextOptions struct {
 		Format struct {
@@ -104,6 +129,7 @@ type journal struct {
 	requests []*Request
 	bytes    int
 	refusals []string
+	odd      []string
 	// changed is closed at the next change.
 	changed chan struct{}
 }
@@ -114,11 +140,18 @@ func (s *Server) Requests() []Request {
 	return found
 }
 
-// Refused says of the requests that could not be read why, oldest first.
+// Refused says of the requests that were refused why, oldest first, but for those that the options refuse.
 func (s *Server) Refused() []string {
 	s.journal.mu.Lock()
 	defer s.journal.mu.Unlock()
 	return slices.Clone(s.journal.refusals)
+}
+
+// Irregular says what of the accepted requests our contract forbids, though the APIs take it, oldest first.
+func (s *Server) Irregular() []string {
+	s.journal.mu.Lock()
+	defer s.journal.mu.Unlock()
+	return slices.Clone(s.journal.odd)
 }
 
 // Await waits for a request that matches, past ones included, and returns the oldest such. It calls match again
@@ -176,10 +209,23 @@ func (j *journal) update(change func()) {
 	}
 }
 
-func (j *journal) refused(why string) {
+func (j *journal) refused(why string) { j.keep(&j.refusals, why) }
+
+func (j *journal) irregular(what string) { j.keep(&j.odd, what) }
+
+func (j *journal) keep(in *[]string, text string) {
 	j.update(func() {
-		if len(j.refusals) < keepRefusals {
-			j.refusals = append(j.refusals, why)
+		if len(*in) < keepRefusals {
+			*in = append(*in, text)
 		}
 	})
+}
+
+// heard is all that the model was told, for counting.
+func (r *Request) heard() string {
+	all := []string{r.Instructions, r.Text}
+	for _, call := range r.calls {
+		all = append(all, call.name+call.text+r.Outputs[call.callID])
+	}
+	return strings.Join(all, "\n")
 }

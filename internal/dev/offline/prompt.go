@@ -17,6 +17,7 @@ const (
 	headTopic      = "TOPIC (the conversation has come back to it):" // goes on behind the colon
 	headRecall     = "RELEVANT EARLIER TURNS (oldest first, quoted in part):"
 	headSources    = "RETRIEVED SOURCES:"
+	headDone       = "CALLS ALREADY MADE (do not repeat):"
 	headCurrent    = "CURRENT MESSAGE:"
 )
 
@@ -50,7 +51,7 @@ type passage struct {
 // parsePrompt returns what a main prompt knows, the newest last, and the message being answered: all of a text without
 // the headings. Our own replies weigh half, because they repeat the others.
 func parsePrompt(text string) (known []passage, current string) {
-	in := sections(text, headBackground, headKept, headRecent, headFiles, headMemories, headTopic, headRecall, headSources, headCurrent)
+	in := sections(text, headBackground, headKept, headRecent, headFiles, headMemories, headTopic, headRecall, headSources, headDone, headCurrent)
 	current, found := in[headCurrent]
 	if !found {
 		return nil, text

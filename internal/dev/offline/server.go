@@ -32,6 +32,12 @@ type Options struct {
 	Script func(*Request) Answer
 	// Embed makes the vector of a text, of so many dimensions if it can; nil makes one of the words.
 	Embed func(text string, dimensions int) []float32
+	// Refuses are parameters that are refused as unknown, as servers do that do not know them. "strict" is that of a tool.
+	Refuses []string
+	// NoUsage reports no usage of replies.
+	NoUsage bool
+	// Keyless takes requests without a key.
+	Keyless bool
 	// Idle is how long Start keeps a connection without requests; 0 for ever.
 	Idle time.Duration
 }
@@ -42,6 +48,7 @@ type Server struct {
 	log     *slog.Logger
 	mux     *http.ServeMux
 	journal journal
+	steps   sync.Map // that were said: see shape
 
 	// idPrefix and nextID make response ids that are unique across servers.
 	idPrefix string
@@ -64,12 +71,13 @@ func New(options Options) *Server {
 	s.stop = func() error { return nil }
 	s.closing, s.shut = context.WithCancel(context.Background())
 	s.mux.HandleFunc("POST /v1/responses", s.responses)
+	s.mux.HandleFunc("POST /v1/chat/completions", s.chatCompletions)
 	s.mux.HandleFunc("POST /v1/embeddings", s.embeddings)
 	s.log.Info("offline model: replies are made from the prompt alone, no provider is asked")
 	return s
 }
 
-// ServeHTTP answers one request. Any bearer token is good, but there has to be one.
+// ServeHTTP answers one request. Any bearer token is good, but there has to be one unless the options say otherwise.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.running.RLock()
 	defer s.running.RUnlock()
@@ -77,7 +85,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case s.closing.Err() != nil:
 		s.sendError(w, apiError{Status: http.StatusServiceUnavailable, Message: "The offline model is closed.", Type: "service_unavailable"})
-	case !strings.HasPrefix(r.Header.Get("Authorization"), "Bearer "):
+	case !s.options.Keyless && !strings.HasPrefix(r.Header.Get("Authorization"), "Bearer "):
 		s.sendError(w, apiError{Status: http.StatusUnauthorized, Message: "You didn't provide an API key.", Type: invalidRequest})
 	default:
 		s.mux.ServeHTTP(w, r)
@@ -118,8 +126,8 @@ func (s *Server) Close() error {
 	return err
 }
 
-// read decodes the body of a request into what this model reads of it. Our own client builds requests, so nothing else
-// is checked of them; one that is no JSON is refused, and recorded as that. Of one that its sender broke off nothing is said.
+// read decodes the body of a request into what this model reads of it. One that is no JSON is refused, and recorded as that. Of
+// one that its sender broke off nothing is said.
 func (s *Server) read(w http.ResponseWriter, r *http.Request, into any) (raw []byte, ok bool) {
 	raw, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -142,7 +150,14 @@ type apiError struct {
 	Param, Code   string // null on the wire when empty
 }
 
-func (s *Server) sendError(w http.ResponseWriter, e apiError) {
+// serverError is what goes wrong in the middle.
+var serverError = apiError{
+	Status: http.StatusInternalServerError, Message: "The server had an error while processing your request.", Type: "server_error",
+}
+
+func (s *Server) sendError(w http.ResponseWriter, e apiError) { s.sendJSON(w, e.Status, e.object()) }
+
+func (e apiError) object() object {
 	fields := object{"message": e.Message, "type": e.Type, "param": nil, "code": nil}
 	if e.Param != "" {
 		fields["param"] = e.Param
@@ -150,7 +165,7 @@ func (s *Server) sendError(w http.ResponseWriter, e apiError) {
 	if e.Code != "" {
 		fields["code"] = e.Code
 	}
-	s.sendJSON(w, e.Status, object{"error": fields})
+	return object{"error": fields}
 }
 
 // sendJSON writes one JSON answer. A failed write means that the caller is gone.

@@ -127,7 +127,7 @@ func (f *fold) Plan(ctx context.Context) (bool, error) {
 // changing the counters.
 func (f *fold) settle(ctx context.Context) error {
 	s := f.change.Planned
-	if slices.ContainsFunc(s.Messages, func(m memory.Message) bool { return m.Status == memory.StatusStreaming }) {
+	if slices.ContainsFunc(s.Messages, func(m memory.Message) bool { return m.Status.Open() }) {
 		return nil
 	}
 	return f.Store.Settle(ctx, f.change.ChatID, s.Counters)

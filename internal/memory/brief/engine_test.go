@@ -70,10 +70,11 @@ func TestAFoldIsWorthItsCall(t *testing.T) {
 func TestNothingToFold(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, nil)
-	streaming := r.chat(8)
-	testkit.Exec(t, r.pool, `update messages set status = 'streaming', lease_until = now() + interval '1 hour'
-		where chat_id = $1 and seq = 2`, streaming)
-	for _, chatID := range []uuid.UUID{uuid.New(), r.chat(2), streaming} {
+	open := map[string]uuid.UUID{"streaming": r.chat(8), "awaiting": r.chat(8)}
+	for status, chatID := range open {
+		testkit.Exec(t, r.pool, "update messages set status = $2, lease_until = now() + interval '1 hour' where chat_id = $1 and seq = 2", chatID, status)
+	}
+	for _, chatID := range []uuid.UUID{uuid.New(), r.chat(2), open["streaming"], open["awaiting"]} {
 		r.wantFold(chatID, work.Nothing)
 	}
 	assert.Empty(t, r.model.Requests(), "calls")

@@ -47,7 +47,7 @@ func PlanFold(brief memory.Brief, turns []memory.Turn, l memory.Limits) (Plan, b
 
 // withoutCurrent returns turns without the one that is being answered.
 func withoutCurrent(turns []memory.Turn) []memory.Turn {
-	if n := len(turns); n > 0 && turns[n-1].Streaming() {
+	if n := len(turns); n > 0 && turns[n-1].Open() {
 		return turns[:n-1]
 	}
 	return turns
@@ -57,7 +57,7 @@ func withoutCurrent(turns []memory.Turn) []memory.Turn {
 // follows, or the fewest that the rest follows when not even these fit.
 func foldableTurns(turns []memory.Turn, limit, room int) int {
 	best, used, reach := 0, 0, int64(0)
-	for n := 1; n <= limit && !turns[n-1].Streaming(); n++ {
+	for n := 1; n <= limit && !turns[n-1].Open(); n++ {
 		used += cost(turns[n-1])
 		reach = max(reach, turns[n-1].LastSeq())
 		if used > room && best > 0 {

@@ -29,6 +29,8 @@ type Input struct {
 	New []memory.Message
 	// Shown are the memories that the prompts of the new turns held. A user message that repeats one is an echo.
 	Shown []string
+	// Outputs are what tools said, in any order. The model is not shown them: a quote that copies an earlier one is an echo.
+	Outputs []memory.Message
 	// Excluded are subjects that the user does not want remembered.
 	Excluded []string
 	// Language is the language of the user's settings as ISO 639-1 has it, "" for the language of what they write.

@@ -204,7 +204,7 @@ func FuzzParseAndGate(f *testing.F) {
 }
 
 // talk returns messages from a seq on, by a letter each: u and a are said by the user and the assistant, s is a reply that
-// still runs, t is a tool's row and b a blank reply.
+// still runs, w is one that waits, t is a tool's row and b a blank reply.
 func talk(from int64, letters string) []memory.Message {
 	var messages []memory.Message
 	for n, letter := range letters {
@@ -218,6 +218,8 @@ func talk(from int64, letters string) []memory.Message {
 			m.Content = ""
 		case 's':
 			m.Status, m.Content = memory.StatusStreaming, ""
+		case 'w':
+			m.Status = memory.StatusAwaiting
 		}
 		messages = append(messages, m)
 	}
@@ -248,6 +250,9 @@ func TestPlan(t *testing.T) {
 		"six turns and a running reply":       {said: "uauauauauauaus", rested: talking, want: Range{From: 1, To: 12, Turns: 6}},
 		"a running reply alone":               {said: "us", rested: rested, wait: time.Second},
 		"a running reply alone, due":          {said: "us", now: true, wait: shortly},
+		"a waiting reply alone":               {said: "uw", rested: rested, wait: answered},
+		"a waiting reply alone, due":          {said: "uw", now: true, wait: answered},
+		"a waiting reply after others":        {said: "uauw", rested: rested, want: Range{From: 1, To: 2, Turns: 1}},
 		"a running reply of an earlier turn":  {said: "uasua", rested: rested, wait: time.Second},
 		"tools and blank replies count along": {said: "utbuatb", rested: rested, want: Range{From: 1, To: 7, Turns: 2}},
 		"a late reply alone":                  {read: 2, said: "a", rested: rested, want: Range{From: 3, To: 3}},

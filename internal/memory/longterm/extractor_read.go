@@ -21,6 +21,9 @@ const enoughTurns = 6
 // shortly is how soon a chat is looked at again that is to be read at once, but has only a running reply.
 const shortly = 5 * time.Second
 
+// answered is how soon a chat is looked at again of which a reply waits for its user, who may take a day.
+const answered = 10 * time.Minute
+
 // plan returns the range to read. Without one, wait is how long it is until the chat is due, and 0 says that nothing is
 // left in it. A range never ends within a turn or before the end of a running reply.
 func plan(s Snapshot, delay time.Duration) (_ Range, found bool, wait time.Duration) {
@@ -38,6 +41,8 @@ func plan(s Snapshot, delay time.Duration) (_ Range, found bool, wait time.Durat
 	whole := wholeTurns(s.Messages)
 	turns := countTurns(whole)
 	switch {
+	case len(whole) == 0 && slices.ContainsFunc(s.Messages, func(m memory.Message) bool { return m.Status == memory.StatusAwaiting }):
+		return Range{}, false, max(delay-s.Rested, answered)
 	case len(whole) == 0 && s.DueNow:
 		return Range{}, false, shortly
 	case len(whole) == 0 || !s.DueNow && turns < enoughTurns && s.Rested < delay:
@@ -53,7 +58,7 @@ func wholeTurns(messages []memory.Message) []memory.Message {
 		if messages[n].Role == memory.RoleUser {
 			begins = n
 		}
-		if messages[n].Status == memory.StatusStreaming {
+		if messages[n].Status.Open() {
 			return messages[:begins]
 		}
 	}
@@ -128,6 +133,9 @@ func (x *extraction) input() Input {
 	}
 	for _, shown := range s.Shown {
 		input.Shown = append(input.Shown, shown.Content)
+	}
+	for _, output := range s.Outputs {
+		input.Outputs = append(input.Outputs, memory.Message{Seq: output.Seq, Role: memory.RoleTool, Content: output.words()})
 	}
 	return input
 }

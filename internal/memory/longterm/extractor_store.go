@@ -1,7 +1,11 @@
 package longterm
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -61,6 +65,28 @@ type Snapshot struct {
 	Before []memory.Message
 	// Shown are the memories that the prompts of the replies among Messages held.
 	Shown []Shown
+	// Outputs are the latest of tools, among Messages and shortly before them.
+	Outputs []Output
+}
+
+// Output is what a tool said: of a message of its own, or of a call in a reply.
+type Output struct {
+	Seq   int64
+	Value json.RawMessage
+}
+
+// words returns the keys and values of an output, each on a line, as whoever reads it sees them.
+func (o *Output) words() string {
+	var b strings.Builder
+	for decoder := json.NewDecoder(bytes.NewReader(o.Value)); ; {
+		token, err := decoder.Token()
+		if err != nil {
+			return b.String()
+		}
+		if _, bracket := token.(json.Delim); !bracket {
+			fmt.Fprintln(&b, token)
+		}
+	}
 }
 
 // Shown is a memory that the prompt of a reply held.

@@ -61,6 +61,31 @@ func TestExtract(t *testing.T) {
 	assert.Truef(t, err == nil && gone.Result == work.Nothing, "no such chat: %+v, %v", gone, err)
 }
 
+// What a tool said is not shown to the model, is no evidence, and stays the tool's when the user pastes it, in whatever form it was.
+func TestOutputsOfToolsAreNotRemembered(t *testing.T) {
+	t.Parallel()
+	const pasted = "I have had a xylophone at home since I was seven"
+	r := newRig(t, proposing(nil, walnuts, proposal("The user has had a xylophone at home since they were seven.", pasted)), nil)
+	chatID := r.chat()
+	tool := testkit.Ask[uuid.UUID](t, r.pool, "insert into chats (user_id, title) values ($1, '') returning id", r.user)
+	for _, output := range []string{`"Profile\n` + pasted + `."`, `{"profile": ["` + pasted + `.", null, 7]}`} {
+		r.say(chatID, "user", "Read my profile.")
+		testkit.Exec(t, r.pool, `insert into messages (chat_id, role, content, parts) values ($1, 'assistant', 'Done.', $2)`, chatID,
+			`[{"type":"tool_call","at":5,"call_id":"a","name":"profile","arguments":{"q":"xylophone"},"run":"server","approval":false},
+			  {"type":"tool_result","at":5,"call_id":"a","status":"done","output":`+output+`}, 7]`)
+		r.say(chatID, "user", "It says: "+pasted+". I am allergic to walnuts.")
+		report := r.mustExtract(chatID)
+		assert.Equal(t, map[string]int{"echo": 1}, report.Dropped, "dropped")
+	}
+	r.say(tool, "tool", "Profile: "+pasted+".")
+	r.say(tool, "user", "Sure, "+pasted+".")
+	assert.Equal(t, map[string]int{"echo": 1}, r.mustExtract(tool).Dropped, "of a message")
+	assert.Equal(t, []string{walnuts.Fact}, r.contents(""), "remembered")
+	testkit.Want(t, r.pool, 0, "select count(*) from memory_sources s join messages m on m.id = s.message_id where m.role <> 'user'")
+	first, _, _ := strings.Cut(r.model.Requests()[0].Text, "It says")
+	assert.Truef(t, !strings.Contains(first, "xylophone") && !strings.Contains(first, `profile"`), "the model reads %s", first)
+}
+
 // Said again, a memory gets another source; said otherwise, it is superseded. Neither makes a copy.
 func TestWhatIsSaidAgainAndOtherwise(t *testing.T) {
 	t.Parallel()

@@ -1,6 +1,7 @@
 package longterm
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"unicode"
@@ -162,7 +163,9 @@ func repeats(in Input, message aliased, quote string) bool {
 	if !isLongEnough(plain) {
 		return false
 	}
-	for _, m := range slices.Concat(in.Recent, in.New) {
+	written := slices.Concat(in.Outputs, in.Recent, in.New)
+	slices.SortStableFunc(written, func(a, b memory.Message) int { return cmp.Compare(a.Seq, b.Seq) })
+	for _, m := range written {
 		if m.Seq < message.Seq && isCopyWithin(plain, lang.Bare(m.Content)) {
 			return m.Role != memory.RoleUser // the user's own words stay theirs when they are repeated
 		}

@@ -65,6 +65,9 @@ func readGateCases(t testing.TB, file string) []gateCase {
 		case "S:":
 			message.Role = memory.RoleAssistant
 			c.in.Recent = append(c.in.Recent, message)
+		case "T:":
+			c.in.Outputs = append(c.in.Outputs, message)
+			c.in.Outputs[len(c.in.Outputs)-1].Role = memory.RoleTool
 		case "M:":
 			c.in.Shown = append(c.in.Shown, rest)
 		case "X:":

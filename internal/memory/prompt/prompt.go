@@ -27,6 +27,8 @@ type Question struct {
 	Retrieved []Section
 	// Instructions are sent beside the prompt. Like the question they leave less room for sources and files.
 	Instructions string
+	// Done are the parts of an earlier try at the reply. Calls that are done are shown, so that they are not made again.
+	Done []memory.Part
 }
 
 // Prompt is the main model's input, and its description.
@@ -138,6 +140,7 @@ type selection struct {
 	files        fileSelection
 	sources      sourceSelection
 	question     Question
+	done         string // of the question
 
 	bridgeTokens, tailTokens, keptTokens int
 	keptLeftOut                          int            // pinned and important messages without room
@@ -149,7 +152,7 @@ type selection struct {
 
 // add selects the rest beside the turns: sources and files, by the room that is left.
 func (s *selection) add(c *memory.Chat, q Question, limits memory.Limits) {
-	s.question = q
+	s.question, s.done = q, doneText(q.Done)
 	fits := limits.InputTokens == 0 || s.bytes() <= limits.InputTokens // a token has at least one byte
 	s.sources = selectSources(q.Sources, func() int { return s.sourceRoom(limits) }, fits)
 	s.files = selectFiles(c.Files, s.fileRoom(c, limits))
@@ -188,7 +191,7 @@ func (s *selection) fileRoom(c *memory.Chat, l memory.Limits) int {
 // bytes returns at least as many bytes as instructions and prompt without the files have.
 func (s *selection) bytes() int {
 	const heading, label, separator = 128, 16, 64
-	size := len(parts)*heading + len(s.question.Instructions) + len(s.question.Content) + 2*len(s.brief.Summary)
+	size := len(parts)*heading + len(s.question.Instructions) + len(s.question.Content) + len(s.done) + 2*len(s.brief.Summary)
 	for i := range s.kept {
 		size += label + len(s.kept[i].Content)
 	}

@@ -106,6 +106,9 @@ var parts = [...]part{
 		remark: itemsRemark(" 1 earlier turn is quoted for the question.", " %d earlier turns are quoted for the question."),
 	},
 	{name: "sources", heading: "RETRIEVED SOURCES:", write: writeSources, remark: sourcesRemark},
+	{name: "done", heading: "CALLS ALREADY MADE (do not repeat):", write: func(s *selection) Section {
+		return Section{Text: s.done}
+	}},
 	{name: "question", heading: "CURRENT MESSAGE:", write: func(s *selection) Section { return Section{Text: s.question.Content} }},
 }
 

@@ -97,7 +97,8 @@ func (s *selection) fixedTokens() int {
 	for t := range s.recentTurns {
 		messages += len(t.Messages)
 	}
-	used := text.Tokens(s.question.Instructions) + text.Tokens(s.question.Content) + HeadingTokens + memory.LabelTokens*messages
+	used := text.Tokens(s.question.Instructions) + text.Tokens(s.question.Content) + text.Tokens(s.done) + HeadingTokens +
+		memory.LabelTokens*messages
 	for _, section := range s.question.Retrieved {
 		if section.Text != "" {
 			used += text.Tokens(Heading(section.Name)) + text.Tokens(section.Text)

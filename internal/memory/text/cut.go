@@ -77,27 +77,56 @@ func NewestSentences(summary string, room int) string {
 const ClipReserve = 10
 
 // Clip replaces the middle of text by a note ("[… 120 tokens omitted …]") so that at most limit tokens are left. It
-// returns their number, too. A limit below ClipReserve leaves only the note, which may then exceed it.
+// returns their number, too. A limit below ClipReserve leaves only the note, which may then exceed it. Of a far longer text only the ends
+// are tokenized, because all of it would take long, and the note has an estimate.
 func Clip(text string, limit int) (string, int) {
 	text = validUTF8(text)
+	for window := max(4*limit, 1<<10); window < len(text)/4; window *= 2 {
+		if cut, n, ok := clipFar(text, window, limit); ok {
+			return cut, n
+		}
+	}
 	ends := tokenEnds(text)
 	if len(ends) <= limit {
 		return text, len(ends)
 	}
+	return clipTo(text, ends, limit, 0)
+}
+
+// clipFar clips a text by window bytes of each end. ok is false where these are not enough.
+func clipFar(text string, window, limit int) (cut string, n int, ok bool) {
+	tail := len(text) - window
+	for !utf8.RuneStart(text[window]) {
+		window--
+	}
+	for !utf8.RuneStart(text[tail]) {
+		tail++
+	}
+	both := text[:window] + text[tail:]
+	ends := tokenEnds(both)
+	if head := sort.SearchInts(ends, window); min(head, len(ends)-head) <= limit/2+1 {
+		return "", 0, false
+	}
+	cut, n = clipTo(both, ends, limit, len(ends)*(tail-window)/len(both))
+	return cut, n, true
+}
+
+// clipTo clips a text of more tokens. So many are missing in its middle already.
+func clipTo(text string, ends []int, limit, missing int) (string, int) {
 	for keep := limit - ClipReserve; keep > 0; {
-		cut := clipped(text, ends, keep)
+		cut := clipped(text, ends, keep, missing)
 		n := Tokens(cut)
 		if n <= limit {
 			return cut, n
 		}
 		keep -= n - limit
 	}
-	note := omission(len(ends))
+	note := omission(len(ends) + missing)
 	return note, Tokens(note)
 }
 
 // clipped keeps about keep tokens of text, half from each end, cut at word ends where those are near.
-func clipped(text string, ends []int, keep int) string {
+func clipped(text string, ends []int, keep, missing int) string {
 	half := (keep + 1) / 2
 	head := characterEnd(text, 0, ends[half-1])
 	if at := wordEnd(text, head*3/4, head); at > head*3/4 {
@@ -105,7 +134,7 @@ func clipped(text string, ends []int, keep int) string {
 	}
 	tail := tailStart(text, ends[len(ends)-1-(keep-half)])
 	omitted := sort.SearchInts(ends, tail+1) - sort.SearchInts(ends, head+1)
-	parts := []string{strings.TrimSpace(text[:head]), omission(omitted), strings.TrimSpace(text[tail:])}
+	parts := []string{strings.TrimSpace(text[:head]), omission(omitted + missing), strings.TrimSpace(text[tail:])}
 	return strings.TrimSpace(strings.Join(parts, " "))
 }
 

@@ -9,12 +9,13 @@ import "github.com/google/uuid"
 // writes the pieces of all users: the owner of a piece comes from its message, not from an argument.
 var InsertDeltas = query.Fields[InsertDeltasParams, struct{}](`-- name: InsertDeltas :exec
 
-select throughline.record_deltas($1::uuid[], $2::uuid[], $3::int[], $4::text[])`)
+select throughline.record_deltas($1::uuid[], $2::uuid[], $3::uuid[],
+  $4::int[], $5::text[])`)
 
 type InsertDeltasParams struct {
-	MessageIds, UserIds []uuid.UUID
-	StartChars          []int
-	Deltas              []string
+	MessageIds, UserIds, Servers []uuid.UUID
+	StartChars                   []int
+	Deltas                       []string
 }
 
 // For replies whose whole text is stored.
@@ -22,7 +23,8 @@ var DeleteSpentDeltas = query.Single[[]uuid.UUID, struct{}](`-- name: DeleteSpen
 select throughline.delete_deltas($1::uuid[])`)
 
 // Deltas of ended replies whose server died before it deleted them; a living server gets young_seconds to do
-// so. Skips from message to message by the key, because a few messages have many deltas.
+// so. What it takes to go on with a reply is kept while it is open, and a day after it has failed or was interrupted. Skips from message
+// to message by the key, because a few messages have many deltas.
 var DeleteStrayDeltas = query.Single[float64, struct{}](`-- name: DeleteStrayDeltas :execrows
 with recursive recorded as (
   (select d.message_id from public.message_deltas d order by d.message_id limit 1)
@@ -33,7 +35,9 @@ delete from public.message_deltas
  where (message_id, start_char) in (select d.message_id, d.start_char from public.message_deltas d join recorded r on r.message_id = d.message_id
    where not exists (select from public.messages m
                       where m.id = r.message_id
-                        and (m.status in ('streaming', '') or m.updated_at > now() - make_interval(secs => $1::float8)))
+                        and (m.status = 'streaming' or m.updated_at > now() - make_interval(secs => $1::float8)
+                          or d.start_char = -1 and (m.status = 'awaiting'
+                            or m.status in ('failed', 'interrupted') and m.updated_at > now() - interval '24 hours')))
      for update of d skip locked)`)
 
 // The ids, separated by commas, of replies that have more text or have ended.

@@ -193,7 +193,7 @@ type ListFilesParams struct {
 
 // The newest messages before a seq, newest first: an index range, read backwards.
 var ListMessagesBefore = query.Fields[ListMessagesBeforeParams, api.Message](`-- name: ListMessagesBefore :many
-select m.id, m.client_message_id, m.chat_id, m.seq, m.role, m.content, m.status, m.reply_to, m.parent_id, m.superseded_by, m.version, m.versions, m.token_count, m.pinned, m.importance, m.rating, m.tool_calls, m.tool_call_id, m.name, m.tool_name, m.metadata, m.files, m.created_at, m.updated_at
+select m.id, m.client_message_id, m.chat_id, m.seq, m.role, m.content, m.status, m.reply_to, m.parent_id, m.superseded_by, m.version, m.versions, m.token_count, m.pinned, m.importance, m.rating, m.tool_calls, m.tool_call_id, m.name, m.tool_name, m.metadata, m.parts, m.files, m.created_at, m.updated_at
   from throughline.listed_messages m
  where m.chat_id = $1 and m.seq < $2 and (m.superseded_by is null or $3::bool)
  order by m.seq desc
@@ -208,7 +208,7 @@ type ListMessagesBeforeParams struct {
 
 // The oldest messages after a seq, oldest first.
 var ListMessagesAfter = query.Fields[ListMessagesAfterParams, api.Message](`-- name: ListMessagesAfter :many
-select m.id, m.client_message_id, m.chat_id, m.seq, m.role, m.content, m.status, m.reply_to, m.parent_id, m.superseded_by, m.version, m.versions, m.token_count, m.pinned, m.importance, m.rating, m.tool_calls, m.tool_call_id, m.name, m.tool_name, m.metadata, m.files, m.created_at, m.updated_at
+select m.id, m.client_message_id, m.chat_id, m.seq, m.role, m.content, m.status, m.reply_to, m.parent_id, m.superseded_by, m.version, m.versions, m.token_count, m.pinned, m.importance, m.rating, m.tool_calls, m.tool_call_id, m.name, m.tool_name, m.metadata, m.parts, m.files, m.created_at, m.updated_at
   from throughline.listed_messages m
  where m.chat_id = $1 and m.seq > $2 and (m.superseded_by is null or $3::bool)
  order by m.seq
@@ -222,7 +222,7 @@ type ListMessagesAfterParams struct {
 }
 
 // In the order of places, in which the trigger assigns seq; ” and the nil id are null. Stores nothing if the chat is not the
-// user's or is expired, or while a reply runs. A message that the client has sent before is not stored again; reply_place is
+// user's or is expired, or before the latest reply has ended. A message that the client has sent before is not stored again; reply_place is
 // that of the message that a reply answers, 0 for none. A message whose id exists was stored before the connection broke.
 var StoreMessages = query.Fields[StoreMessagesParams, struct{}](`-- name: StoreMessages :exec
 with new as (
@@ -246,7 +246,7 @@ select new.id, c.id, c.user_id, new.role, new.content, coalesce(asked.stored_id,
   left join known asked on asked.place = new.reply_place
  where c.id = $1
    and (c.expires_at is null or c.expires_at > now())
-   and not exists (select from public.messages m where m.chat_id = c.id and m.status = 'streaming')
+   and not exists (select from public.messages m where m.chat_id = c.id and m.status in ('streaming', 'awaiting'))
  order by new.place
 on conflict (id) do nothing`)
 
@@ -271,12 +271,12 @@ type FindStoredMessagesRow struct {
 // Those of a request that are stored, by the client's ids or else by ours, with their places in it. The limit
 // and the subselect keep Postgres from reading all of the user's messages to join them, see FindReply.
 var FindStoredMessages = query.Fields[FindStoredMessagesParams, FindStoredMessagesRow](`-- name: FindStoredMessages :many
-select m.id, m.client_message_id, m.chat_id, m.seq, m.role, m.content, m.status, m.reply_to, m.parent_id, m.superseded_by, m.version, m.versions, m.token_count, m.pinned, m.importance, m.rating, m.tool_calls, m.tool_call_id, m.name, m.tool_name, m.metadata, m.files, m.created_at, m.updated_at, sent.place::int as place
+select m.id, m.client_message_id, m.chat_id, m.seq, m.role, m.content, m.status, m.reply_to, m.parent_id, m.superseded_by, m.version, m.versions, m.token_count, m.pinned, m.importance, m.rating, m.tool_calls, m.tool_call_id, m.name, m.tool_name, m.metadata, m.parts, m.files, m.created_at, m.updated_at, sent.place::int as place
   from (select coalesce((select e.id from public.messages e where e.user_id = $1
     and e.client_message_id = nullif(n.client_id, '00000000-0000-0000-0000-000000000000')), n.new_id)::uuid as id, n.place
           from (select unnest($2::uuid[]) as new_id, unnest($3::uuid[]) as client_id,
             unnest($4::int[]) as place) n) sent
- cross join lateral (select x.id, x.client_message_id, x.chat_id, x.seq, x.role, x.content, x.status, x.reply_to, x.parent_id, x.superseded_by, x.version, x.versions, x.token_count, x.pinned, x.importance, x.rating, x.tool_calls, x.tool_call_id, x.name, x.tool_name, x.metadata, x.files, x.created_at, x.updated_at from throughline.listed_messages x where x.id = (select sent.id) limit 1) m
+ cross join lateral (select x.id, x.client_message_id, x.chat_id, x.seq, x.role, x.content, x.status, x.reply_to, x.parent_id, x.superseded_by, x.version, x.versions, x.token_count, x.pinned, x.importance, x.rating, x.tool_calls, x.tool_call_id, x.name, x.tool_name, x.metadata, x.parts, x.files, x.created_at, x.updated_at from throughline.listed_messages x where x.id = (select sent.id) limit 1) m
  order by sent.place`)
 
 type FindStoredMessagesParams struct {
@@ -309,13 +309,13 @@ type ChangeMessageParams struct {
 }
 
 var FindMessage = query.Single[uuid.UUID, api.Message](`-- name: FindMessage :one
-select m.id, m.client_message_id, m.chat_id, m.seq, m.role, m.content, m.status, m.reply_to, m.parent_id, m.superseded_by, m.version, m.versions, m.token_count, m.pinned, m.importance, m.rating, m.tool_calls, m.tool_call_id, m.name, m.tool_name, m.metadata, m.files, m.created_at, m.updated_at
+select m.id, m.client_message_id, m.chat_id, m.seq, m.role, m.content, m.status, m.reply_to, m.parent_id, m.superseded_by, m.version, m.versions, m.token_count, m.pinned, m.importance, m.rating, m.tool_calls, m.tool_call_id, m.name, m.tool_name, m.metadata, m.parts, m.files, m.created_at, m.updated_at
   from throughline.listed_messages m
  where m.id = $1`)
 
 // The oldest first.
 var ListVersions = query.Single[uuid.UUID, api.Message](`-- name: ListVersions :many
-select m.id, m.client_message_id, m.chat_id, m.seq, m.role, m.content, m.status, m.reply_to, m.parent_id, m.superseded_by, m.version, m.versions, m.token_count, m.pinned, m.importance, m.rating, m.tool_calls, m.tool_call_id, m.name, m.tool_name, m.metadata, m.files, m.created_at, m.updated_at
+select m.id, m.client_message_id, m.chat_id, m.seq, m.role, m.content, m.status, m.reply_to, m.parent_id, m.superseded_by, m.version, m.versions, m.token_count, m.pinned, m.importance, m.rating, m.tool_calls, m.tool_call_id, m.name, m.tool_name, m.metadata, m.parts, m.files, m.created_at, m.updated_at
   from throughline.message_versions v
   join throughline.listed_messages m on m.id = v.version_id
  where v.message_id = $1

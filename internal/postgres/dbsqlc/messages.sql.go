@@ -6,6 +6,7 @@ import "encoding/json"
 import "github.com/arcoscribe/throughline/internal/memory"
 import "github.com/arcoscribe/throughline/internal/postgres/query"
 import "github.com/google/uuid"
+import "time"
 
 type FindEarlierTurnRow struct {
 	ID, ChatID                              uuid.UUID
@@ -15,26 +16,31 @@ type FindEarlierTurnRow struct {
 	Replaces                                uuid.NullUUID
 	ReplyID                                 uuid.UUID
 	ReplyStatus, ModelVariant, AskedVariant string
-	Ends                                    bool
+	Parts                                   []byte
+	Continues, Ends                         bool
 	Paths                                   []string
 	Hashes                                  [][]byte
 }
 
 // What the client already sent with the same id: a message of the user, with its files and the reply to it on the path, or else the
-// latest; or a request for another reply, which has the id then. The path ends with the reply, unless more was said or cleared.
+// latest; or a request for another reply, which has the id then. The path ends with the reply, unless more was said or cleared. One that
+// stopped after a step goes on in its row, unless a fold covers it.
 var FindEarlierTurn = query.Fields[FindEarlierTurnParams, FindEarlierTurnRow](`-- name: FindEarlierTurn :one
 select coalesce(u.id, '00000000-0000-0000-0000-000000000000')::uuid as id, e.chat_id, coalesce(u.content, '')::text as content,
        coalesce(u.seq, 0)::bigint as user_seq, (e.role = 'assistant')::bool as again, e.replaces,
        coalesce(a.id, '00000000-0000-0000-0000-000000000000')::uuid as reply_id,
        coalesce(a.status, '')::text as reply_status, coalesce(a.metadata ->> 'model_variant', '')::text as model_variant,
-       coalesce(a.metadata ->> 'asked_variant', a.metadata ->> 'model_variant', '')::text as asked_variant,
+       coalesce(a.metadata ->> 'asked_variant', a.metadata ->> 'model_variant', '')::text as asked_variant, a.parts,
+       (a.parts is not null and a.status in ('awaiting', 'failed', 'interrupted')
+         and a.seq > (select greatest(b.covered_seq, b.cleared_seq) from public.conversation_briefs b where b.chat_id = e.chat_id)
+         and exists (select from public.message_deltas d where d.message_id = a.id and d.start_char = -1))::bool as continues,
        coalesce(a.id = (select l.id from public.messages l where l.chat_id = e.chat_id and l.superseded_by is null order by l.seq desc limit 1)
          and a.seq > (select b.cleared_seq from public.conversation_briefs b where b.chat_id = e.chat_id), false)::bool as ends,
        array(select f.path from public.message_files f where f.message_id = u.id order by f.place)::text[] as paths,
        array(select f.sha256 from public.message_files f where f.message_id = u.id order by f.place)::bytea[] as hashes
   from public.messages e
   left join public.messages u on u.id = case e.role when 'assistant' then e.reply_to else e.id end
-  left join lateral (select m.id, m.seq, m.status, m.metadata from public.messages m
+  left join lateral (select m.id, m.seq, m.status, m.metadata, m.parts from public.messages m
                       where m.chat_id = e.chat_id and m.seq >= e.seq and (m.reply_to = e.id or m.id = e.id and e.role = 'assistant')
                       order by m.superseded_by is null desc, m.seq desc limit 1) a on true
  where e.user_id = $1 and e.client_message_id = $2`)
@@ -47,12 +53,10 @@ type FindEarlierTurnParams struct {
 // Ends a chat's reply whose server died, without waiting for the sweep. See InterruptAbandonedReplies.
 var ReleaseAbandonedReplies = query.Fields[ReleaseAbandonedRepliesParams, struct{}](`-- name: ReleaseAbandonedReplies :exec
 with abandoned as (
-  select m.id, m.chat_id from public.messages m
+  select m.id, m.chat_id, throughline.recorded_after(m.id, char_length(m.content)) as said from public.messages m
    where m.chat_id = $1 and m.status = 'streaming' and throughline.is_abandoned(m.server_id, m.lease_until, m.updated_at)
      for update),
-spent as (
-  delete from public.message_deltas d using abandoned where d.message_id = abandoned.id
-  returning d.message_id, d.start_char, d.delta),
+spent as (delete from public.message_deltas d using abandoned where d.message_id = abandoned.id and d.start_char >= 0),
 due as (
   update public.conversation_briefs b
      set extract_due_at = now() + make_interval(secs => $2::float8)
@@ -61,7 +65,7 @@ due as (
      and exists (select from public.messages u where u.chat_id = b.chat_id and u.seq > b.extracted_seq and u.role = 'user' and u.token_count > 0))
 update public.messages m
    set status = case when m.cancel_requested then 'cancelled' else 'interrupted' end, server_id = null, lease_until = null,
-       content = coalesce((select string_agg(spent.delta, '' order by spent.start_char) from spent where spent.message_id = m.id), '')
+       content = m.content || abandoned.said
   from abandoned
  where m.id = abandoned.id`)
 
@@ -69,6 +73,10 @@ type ReleaseAbandonedRepliesParams struct {
 	ChatID              uuid.UUID
 	ExtractDelaySeconds *float64
 }
+
+// One that runs, or waits for its user.
+var FindOpenReply = query.Single[uuid.UUID, uuid.UUID](`-- name: FindOpenReply :one
+select id from public.messages where chat_id = $1 and status in ('streaming', 'awaiting')`)
 
 var FindRunningReply = query.Single[uuid.UUID, uuid.UUID](`-- name: FindRunningReply :one
 select id from public.messages where chat_id = $1 and status = 'streaming'`)
@@ -128,8 +136,8 @@ type InsertTurnParams struct {
 
 type ReadBufferRow struct {
 	memory.Message
-	Name      *string
-	ToolCalls []byte
+	Name             *string
+	ToolCalls, Parts []byte
 }
 
 // The newest messages of the path after the brief, newest first: all, or those that a prompt may show. One index range, however long the chat is.
@@ -137,7 +145,7 @@ type ReadBufferRow struct {
 var ReadBuffer = query.Fields[ReadBufferParams, ReadBufferRow](`-- name: ReadBuffer :many
 select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid as reply_to, m.seq, m.role, m.status,
        m.content, m.token_count as tokens, m.created_at,
-       m.pinned, coalesce(m.importance, 0)::real as importance, m.name, m.tool_calls,
+       m.pinned, coalesce(m.importance, 0)::real as importance, m.name, m.tool_calls, m.parts,
        ''::text as time_zone
   from (select case when s.is_simple or b.pending_tokens > s.room
                     then throughline.shown_after(b.chat_id, s.begins_after, s.room, $1::int,
@@ -150,7 +158,7 @@ select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid 
                       case when c.tool_name is null then $4::int else $5::int end as room) s
          where b.chat_id = $6) buffer
  cross join lateral (
-       select id, chat_id, user_id, seq, role, content, status, reply_to, token_count, metadata, client_message_id, server_id, lease_until, cancel_requested, created_at, updated_at, superseded_by, parent_id, moved_from, replaces, pinned, importance, tool_calls, tool_call_id, name, tool_name, rating from public.messages n
+       select id, chat_id, user_id, seq, role, content, status, reply_to, token_count, metadata, client_message_id, server_id, lease_until, cancel_requested, created_at, updated_at, superseded_by, parent_id, moved_from, replaces, pinned, importance, tool_calls, tool_call_id, name, tool_name, parts, rating from public.messages n
         where n.chat_id = $6 and n.seq > buffer.begins_after and n.superseded_by is null
           and n.id not in ($2, $3)
         order by n.seq desc limit $7::int) m
@@ -169,7 +177,7 @@ type ReadBufferParams struct {
 var ReadKept = query.Fields[ReadKeptParams, ReadBufferRow](`-- name: ReadKept :many
 select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid as reply_to, m.seq, m.role, m.status,
        m.content, m.token_count as tokens, m.created_at,
-       m.pinned, coalesce(m.importance, 0)::real as importance, m.name, m.tool_calls,
+       m.pinned, coalesce(m.importance, 0)::real as importance, m.name, m.tool_calls, m.parts,
        ''::text as time_zone
   from public.messages m
  where m.chat_id = $1
@@ -177,7 +185,7 @@ select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid 
    and (m.pinned or $2::bool)
    and m.seq > (select b.cleared_seq from public.conversation_briefs b where b.chat_id = $1)
    and m.seq < $3::bigint
-   and m.superseded_by is null and m.status <> 'streaming'
+   and m.superseded_by is null and m.status not in ('streaming', 'awaiting')
  order by m.seq desc
  limit 200`)
 
@@ -188,34 +196,47 @@ type ReadKeptParams struct {
 }
 
 // Also replaces the status interrupted, which another server may have set meanwhile, unless the message was
-// tried again; and the same status, because a save whose commit is uncertain is repeated.
+// tried again; and the same status, because a save whose commit is uncertain is repeated. One that another server goes on with is that
+// one's, also when it has ended: what was recorded there is no beginning of what is saved here.
 var SaveReply = query.Fields[SaveReplyParams, struct{}](`-- name: SaveReply :execrows
-update public.messages
+update public.messages m
    set content = $1, status = $2, token_count = $3,
-       metadata = metadata || $4::jsonb, server_id = null, lease_until = null
- where id = $5 and chat_id = $6 and superseded_by is null and status in ('streaming', 'interrupted', $2)`)
+       metadata = m.metadata || $4::jsonb, parts = coalesce($5::jsonb, m.parts), server_id = null, lease_until = null
+ where m.id = $6 and m.chat_id = $7 and m.superseded_by is null
+   and m.status in ('streaming', 'interrupted', $2)
+   and (m.status <> 'streaming' or m.server_id is null or m.server_id = coalesce($8::uuid, m.server_id))
+   and (m.parts is null or starts_with($1, m.content)
+     and m.parts = jsonb_path_query_array(coalesce($5::jsonb, m.parts), '$[0 to $last]',
+       jsonb_build_object('last', jsonb_array_length(m.parts) - 1)))`)
 
 type SaveReplyParams struct {
 	Content, Status string
 	TokenCount      int
 	Metadata        json.RawMessage
+	Parts           []byte
 	ID, ChatID      uuid.UUID
+	ServerID        uuid.NullUUID
 }
 
 type FindReplyRow struct {
 	ID, ReplyTo uuid.UUID
 	Status      string
 	Metadata    json.RawMessage
+	Parts       []byte
+	LeaseUntil  *time.Time
+	ServerID    uuid.NullUUID
 	Content     string
 }
 
-// One reply of a chat, or the latest on its path. The text of a running reply is its deltas from from_char on. The coalesce is in a
-// subselect, because under row level security Postgres would not use an index for it otherwise.
+// One reply of a chat, or the latest on its path. The text of a running reply begins after from_char, and ends with what is recorded. The
+// coalesce is in a subselect, because under row level security Postgres would not use an index for it otherwise.
 var FindReply = query.Fields[FindReplyParams, FindReplyRow](`-- name: FindReply :one
-select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid as reply_to, m.status, m.metadata,
-       (case when m.status = 'streaming' then coalesce((
-         select string_agg(d.delta, '' order by d.start_char) from public.message_deltas d
-          where d.message_id = m.id and d.start_char >= $1::int), '') else m.content end)::text as content
+select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid as reply_to, m.status, m.metadata, m.parts,
+       m.lease_until, m.server_id,
+       (case when m.status = 'streaming'
+             then substr(m.content, $1::int + 1)
+                  || throughline.recorded_after(m.id, greatest($1::int, char_length(m.content)))
+             else m.content end)::text as content
   from public.messages m
  where m.id = (select coalesce($2::uuid, (
          select l.id from public.messages l where l.chat_id = $3 and l.role = 'assistant' and l.superseded_by is null
@@ -227,6 +248,98 @@ type FindReplyParams struct {
 	MessageID uuid.NullUUID
 	ChatID    uuid.UUID
 }
+
+var FindQuestion = query.Fields[FindQuestionParams, string](`-- name: FindQuestion :one
+select m.content from public.messages m where m.id = $1 and m.chat_id = $2`)
+
+type FindQuestionParams struct {
+	ID, ChatID uuid.UUID
+}
+
+// The caller holds the chat's lock.
+var SkipCalls = query.Single[uuid.UUID, bool](`-- name: SkipCalls :one
+select throughline.end_calls($1::uuid, 'skipped')::bool`)
+
+// Before a chat is cleared, and on the same conditions.
+var SkipChatsCalls = query.Single[uuid.UUID, struct{}](`-- name: SkipChatsCalls :exec
+select throughline.end_calls(m.id, 'skipped')
+  from (select l.id from public.chats l where l.id = $1 and (l.expires_at is null or l.expires_at > now()) for no key update) c
+  join public.messages m on m.chat_id = c.id and m.status = 'awaiting'`)
+
+// After its chat, whose lock those hold that end a reply which waits.
+var LockReply = query.Single[uuid.UUID, uuid.UUID](`-- name: LockReply :one
+select m.id from public.messages m
+ where m.id = $1 and m.role = 'assistant'
+   for no key update`)
+
+type ReadLockedReplyRow struct {
+	ID, ChatID, ReplyTo uuid.UUID
+	Status              string
+	Metadata            json.RawMessage
+	Parts               []byte
+	ServerID            uuid.NullUUID
+	LeaseUntil          *time.Time
+	Content             string
+	Ends, Covered       bool
+	State               []byte
+	Now                 time.Time
+}
+
+// With all its text, as far as it is recorded. One that was superseded has ended, and goes on no more.
+var ReadLockedReply = query.Single[uuid.UUID, ReadLockedReplyRow](`-- name: ReadLockedReply :one
+select m.id, m.chat_id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid as reply_to, m.status, m.metadata, m.parts, m.server_id,
+       m.lease_until,
+       (case when m.status = 'streaming' then m.content || throughline.recorded_after(m.id, char_length(m.content)) else m.content end)::text as content,
+       (m.superseded_by is null
+        and not exists (select from public.messages l where l.chat_id = m.chat_id and l.superseded_by is null and l.seq > m.seq))::bool as ends,
+       (m.seq <= greatest(b.covered_seq, b.cleared_seq))::bool as covered, d.data as state, clock_timestamp()::timestamptz as now
+  from public.messages m
+  join public.conversation_briefs b on b.chat_id = m.chat_id
+  left join public.message_deltas d on d.message_id = m.id and d.start_char = -1
+ where m.id = $1`)
+
+// A step replaces the text, which goes on from what there is. A status says who generates the reply from now on, or until when it waits.
+// Of a reply that goes on it is forgotten how it ended before.
+var ChangeReply = query.Fields[ChangeReplyParams, struct{}](`-- name: ChangeReply :execrows
+update public.messages m
+   set content = case when $1::bool then $2 else m.content end,
+       token_count = case when $1::bool then $3::int else m.token_count end,
+       metadata = case when $4::text is null then m.metadata else m.metadata - '{failure,finish_reason}'::text[] end
+         || $5::jsonb,
+       parts = case when $6::jsonb is null then m.parts else coalesce(m.parts, '[]') || $6::jsonb end,
+       status = coalesce($4::text, m.status),
+       server_id = case when $4::text is null then m.server_id else $7::uuid end,
+       lease_until = case $4::text when 'streaming' then now() + make_interval(secs => $8::float8)
+                                                  when 'awaiting' then $9::timestamptz else m.lease_until end,
+       cancel_requested = m.cancel_requested and (m.status = 'streaming' or $4::text is null)
+ where m.id = $10`)
+
+type ChangeReplyParams struct {
+	Step         bool
+	Content      string
+	TokenCount   int
+	Status       *string
+	Metadata     json.RawMessage
+	Added        []byte
+	ServerID     uuid.NullUUID
+	LeaseSeconds float64
+	WaitUntil    *time.Time
+	MessageID    uuid.UUID
+}
+
+var KeepState = query.Fields[KeepStateParams, struct{}](`-- name: KeepState :exec
+insert into public.message_deltas (message_id, user_id, start_char, delta, data)
+values ($1, $2, -1, '', $3::jsonb)
+on conflict (message_id, start_char) do update set data = excluded.data`)
+
+type KeepStateParams struct {
+	MessageID, UserID uuid.UUID
+	State             json.RawMessage
+}
+
+// What a server that lost the reply has recorded, before another one goes on.
+var ForgetDeltas = query.Single[uuid.UUID, struct{}](`-- name: ForgetDeltas :exec
+delete from public.message_deltas where message_id = $1 and start_char >= 0`)
 
 // The notification is only a hint: the generating server reads the row.
 var RequestCancel = query.Single[uuid.UUID, struct{}](`-- name: RequestCancel :exec
@@ -262,7 +375,7 @@ select i.id::uuid as id from throughline.interrupt_replies($1::float8) i (id)`)
 var ReadFoldable = query.Fields[ReadFoldableParams, ReadBufferRow](`-- name: ReadFoldable :many
 select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid as reply_to, m.seq, m.role, m.status,
        m.content, m.token_count as tokens, m.created_at,
-       m.pinned, coalesce(m.importance, 0)::real as importance, m.name, m.tool_calls,
+       m.pinned, coalesce(m.importance, 0)::real as importance, m.name, m.tool_calls, m.parts,
        coalesce(m.metadata ->> 'time_zone', '')::text as time_zone
   from throughline.own_messages m
  where m.chat_id = $1

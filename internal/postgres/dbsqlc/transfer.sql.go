@@ -35,15 +35,18 @@ select coalesce((select b.edit_count from public.conversation_briefs b where b.c
   from public.chats c where c.id = $1`)
 
 // A page ends after max_rows rows, or with the row that reaches max_bytes. Sizes are read from the rows'
-// headers, without reading text beyond the page.
+// headers, without reading text beyond the page; that of parts is the compressed one, of which about four times is written.
+// A reply that waits for its user is as it will be if the conversation goes on without.
 var ExportMessages = query.Fields[ExportMessagesParams, bundle.Message](`-- name: ExportMessages :many
-select m.id, m.chat_id, m.seq, m.role, m.content, m.status, m.reply_to, m.parent_id, m.moved_from, m.superseded_by, m.token_count,
-       m.pinned, m.importance, m.rating, m.tool_calls, m.tool_call_id, m.name, m.tool_name, m.metadata,
+select m.id, m.chat_id, m.seq, m.role, m.content, case m.status when 'awaiting' then 'cancelled' else m.status end as status, m.reply_to, m.parent_id,
+       m.moved_from, m.superseded_by, m.token_count, m.pinned, m.importance, m.rating, m.tool_calls,
+       case m.status when 'awaiting' then throughline.close_parts(m.parts, m.content, 'skipped') else m.parts end as parts,
+       m.tool_call_id, m.name, m.tool_name, m.metadata,
        coalesce((select jsonb_agg(jsonb_build_object('path', f.path, 'sha256', encode(f.sha256, 'hex')) order by f.place)
                    from public.message_files f where f.message_id = m.id), '[]')::jsonb as files, m.created_at, m.updated_at
   from public.messages m
-  join (select s.id, sum(octet_length(s.content)) over (order by s.seq) - octet_length(s.content) as before
-          from (select p.id, p.seq, p.content from public.messages p
+  join (select s.id, sum(s.bytes) over (order by s.seq) - s.bytes as before
+          from (select p.id, p.seq, octet_length(p.content) + 4 * coalesce(pg_column_size(p.parts), 0) as bytes from public.messages p
                  where p.chat_id = $1 and p.seq > $2 and p.seq <= $3 and p.status <> 'streaming'
                  order by p.seq limit $4::int) s) page on page.id = m.id
  where page.before < $5::bigint
@@ -297,11 +300,11 @@ type InsertImportedFilesParams struct {
 // parents of those on the path.
 var InsertImportedMessages = query.Fields[InsertImportedMessagesParams, struct{}](`-- name: InsertImportedMessages :exec
 insert into public.messages (id, chat_id, user_id, role, content, status, reply_to, parent_id, moved_from, superseded_by, token_count, pinned, importance,
-                             rating, tool_calls, tool_call_id, name, tool_name, metadata, created_at, updated_at)
+                             rating, tool_calls, parts, tool_call_id, name, tool_name, metadata, created_at, updated_at)
 select (n.m ->> 'id')::uuid, $1::uuid, $2::uuid, n.m ->> 'role', n.m ->> 'content', n.m ->> 'status',
        (n.m ->> 'reply_to')::uuid, (n.m ->> 'parent_id')::uuid, (n.m ->> 'moved_from')::uuid, (n.m ->> 'superseded_by')::uuid,
        (n.m ->> 'token_count')::int, (n.m ->> 'pinned')::bool, (n.m ->> 'importance')::real, (n.m ->> 'rating')::smallint,
-       nullif(n.m -> 'tool_calls', 'null'), n.m ->> 'tool_call_id', n.m ->> 'name', n.m ->> 'tool_name', n.m -> 'metadata',
+       nullif(n.m -> 'tool_calls', 'null'), n.m -> 'parts', n.m ->> 'tool_call_id', n.m ->> 'name', n.m ->> 'tool_name', n.m -> 'metadata',
        (n.m ->> 'created_at')::timestamptz, (n.m ->> 'updated_at')::timestamptz
   from jsonb_array_elements($3::jsonb) with ordinality n (m, place)
  order by n.place`)

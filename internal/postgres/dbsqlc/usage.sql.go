@@ -8,22 +8,25 @@ import "github.com/google/uuid"
 import "time"
 
 // What calls of models cost, and what a user may spend.
-// As the server itself, and first in its transaction: whoever deletes an account waits for no more than this row.
+// As the server itself, and first in its transaction, or after HoldAccount: whoever deletes an account waits for no more than this row.
 var InsertUsage = query.Fields[InsertUsageParams, struct{}](`-- name: InsertUsage :exec
 
-insert into public.usage_events (id, user_id, chat_id, message_id, purpose, model_variant, model, input_tokens, cached_tokens, output_tokens, estimated)
-values (coalesce($1::uuid, gen_random_uuid()), $2, $3, $1, $4,
-  $5, $6, $7, $8, $9, $10)
+insert into public.usage_events (id, user_id, chat_id, message_id, purpose, model_variant, model, input_tokens, cached_tokens, output_tokens,
+  micro_usd, estimated)
+values (coalesce($1::uuid, $2::uuid, gen_random_uuid()), $3, $4, $2,
+  $5, $6, $7, $8, $9, $10,
+  $11, $12)
 on conflict (id) do nothing`)
 
 type InsertUsageParams struct {
-	MessageID                               uuid.NullUUID
+	ID, MessageID                           uuid.NullUUID
 	UserID                                  uuid.UUID
 	ChatID                                  uuid.NullUUID
 	Purpose                                 string
 	ModelVariant                            *string
 	Model                                   string
 	InputTokens, CachedTokens, OutputTokens int
+	MicroUsd                                int64
 	Estimated                               bool
 }
 

@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -163,6 +166,31 @@ func TestVariantsShareOneMemory(t *testing.T) {
 	assert.Equal(t, "deep-dive arco-pro arco", testkit.Ask[string](t, r.pool,
 		`select string_agg(metadata ->> 'model_variant', ' ' order by seq) from messages where role = 'assistant'`),
 		"stored variants")
+}
+
+// A variant of MODELS_FILE is called on its own server, over its own wire and with its own key, and its replies have a price.
+func TestVariantOnAServerOfItsOwn(t *testing.T) {
+	t.Parallel()
+	keys := make(chan string, 1)
+	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		keys <- r.URL.Path + " " + r.Header.Get("Authorization")
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, `data: {"id":"c-1","model":"m-1","choices":[{"delta":{"content":"Hello from elsewhere."},"finish_reason":"stop"}]}`+"\n\n"+
+			`data: {"choices":[],"usage":{"prompt_tokens":1000,"completion_tokens":20,"prompt_tokens_details":{"cached_tokens":400}}}`+"\n\ndata: [DONE]\n\n")
+	}))
+	t.Cleanup(other.Close)
+	file := filepath.Join(t.TempDir(), "models.json")
+	require.NoError(t, os.WriteFile(file, []byte(`{"variants": [{"name": "other", "model": "m", "api": "chat",
+		"base_url": "`+other.URL+`/v1", "api_key_env": "OTHER_KEY", "price": {"input": 1.25, "cached": 0.125, "output": 10}}]}`), 0o600))
+	r := newRig(t, nil, env{"MODELS_FILE": file, "MODEL_VARIANTS": "arco=model-a", "OTHER_KEY": "sk-other"})
+	first := r.Send("", testkit.Body{"content": "Hello?"}).Rest()
+	assert.Equal(t, "Hello from elsewhere.", first.Text, "the file's first is the default")
+	assert.Equal(t, "/v1/chat/completions Bearer sk-other", <-keys)
+	r.Send(first.ChatID, testkit.Body{"content": "And you?", "model_variant": "arco"}).Rest()
+	assert.Len(t, r.model.Asked(offline.KindReply), 1, "replies of the standard server")
+	assert.Equal(t, "other 1000 400 20 1000, arco 0", testkit.Ask[string](t, r.pool, `select string_agg(concat_ws(' ', model_variant,
+		case when model_variant = 'other' then concat_ws(' ', input_tokens, cached_tokens, output_tokens) end, micro_usd), ', ' order by created_at)
+		from usage_events where purpose = 'reply'`), "charged")
 }
 
 func isDelta(e testkit.Event) bool { return e.Name == testkit.Delta }

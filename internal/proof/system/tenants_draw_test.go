@@ -156,7 +156,7 @@ func (i *intruder) values() map[string]func() string {
 	moment := func() string { return i.rarely("yesterday", i.one("2020-01-01T00:00:00Z", "2040-01-01T00:00:00Z")) }
 	truth := func() string { return i.rarely("perhaps", i.one("true", "false")) }
 	return map[string]func() string{
-		"chat_id": i.chat, "message_id": i.message, "sha256": i.hash, "memory_id": i.memory,
+		"chat_id": i.chat, "message_id": i.message, "call_id": func() string { return i.one("call_1", i.message()) }, "sha256": i.hash, "memory_id": i.memory,
 		"type": func() string {
 			return i.rarely("opinion", i.one("preference", "fact", "pattern", "context", "tool", "place"))
 		},
@@ -205,6 +205,12 @@ func (i *intruder) members() map[string]func() any {
 			}
 			return []testkit.Body{said}
 		},
+		"tools": func() any {
+			return []testkit.Body{{"type": i.rarely("mcp", i.one("function", "server")), "name": i.one("harbour", "order_taxi")}}
+		},
+		"tool_choice": func() any { return i.rarely("always", i.one("auto", "none")) },
+		"output":      func() any { return testkit.Body{"said": i.words()} }, "error": text, "reason": text, "approved": truth,
+		"claim":      func() any { return i.one(i.message(), uuid.NewString()) },
 		"message_id": func() any { return i.message() },
 		"replaces":   func() any { return i.one(i.message(), pick(i.random, i.theirs.clientIDs)) },
 		"last_message_id": func() any {

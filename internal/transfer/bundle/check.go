@@ -165,6 +165,7 @@ func checkMessage(m *Message) error {
 		within("tool_name", m.ToolName, 0, memory.MaxToolName),
 		storable(&m.CreatedAt, &m.UpdatedAt),
 		normalize[[]any]("tool_calls", "an array", &m.ToolCalls, nil),
+		checkParts(m),
 		normalize[map[string]any]("metadata", "an object", &m.Metadata, json.RawMessage("{}")),
 	)
 }

@@ -140,8 +140,10 @@ type Message struct {
 	Pinned       bool     `json:"pinned"`
 	Importance   *float32 `json:"importance"`
 	// Rating is nil for a message without a rating.
-	Rating     *int16          `json:"rating,omitempty"`
-	ToolCalls  json.RawMessage `json:"tool_calls"`
+	Rating    *int16          `json:"rating,omitempty"`
+	ToolCalls json.RawMessage `json:"tool_calls"`
+	// Parts is left out for a message without parts. See memory.Part.
+	Parts      json.RawMessage `json:"parts,omitempty"`
 	ToolCallID *string         `json:"tool_call_id"`
 	Name       *string         `json:"name"`
 	ToolName   *string         `json:"tool_name"`

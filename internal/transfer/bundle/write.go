@@ -153,7 +153,26 @@ func (m *Markdown) Message(message Message) error {
 	if !absent(message.ToolCalls) {
 		fmt.Fprintf(&out, "\n%s", fenced("json", string(message.ToolCalls)))
 	}
+	if calls := callsAndResults(message.Parts); calls != "" {
+		fmt.Fprintf(&out, "\n%s", fenced("json", calls))
+	}
 	return m.write(out.String())
+}
+
+// callsAndResults returns the calls of a reply, with what came of them, each part on its line.
+func callsAndResults(stored json.RawMessage) string {
+	var lines strings.Builder
+	for _, part := range memory.ReadParts(stored) {
+		if part.CallID == "" {
+			continue
+		}
+		line, err := marshal(part)
+		if err != nil {
+			continue // it was read from JSON
+		}
+		lines.Write(append(line, '\n'))
+	}
+	return lines.String()
 }
 
 // File writes a content the first time, and afterwards a reference to that.
