@@ -13,6 +13,7 @@ import { useStyles } from './src/theme';
 const server = process.env.EXPO_PUBLIC_THROUGHLINE_URL ?? 'http://127.0.0.1:8080';
 const supabaseUrl = process.env.EXPO_PUBLIC_SUPABASE_URL;
 const supabaseKey = process.env.EXPO_PUBLIC_SUPABASE_KEY;
+const serverTools = process.env.EXPO_PUBLIC_SERVER_TOOLS?.split(',') ?? [];
 
 const device = { storage: AsyncStorage, appState: AppState, randomUUID };
 const account =
@@ -27,7 +28,7 @@ export default function App() {
       <StatusBar style="auto" />
       <SafeAreaView style={styles.screen}>
         <KeyboardAvoidingView style={styles.screen} behavior={Platform.OS === 'ios' ? 'padding' : undefined}>
-          <Screen account={account} device={device} />
+          <Screen account={account} device={device} serverTools={serverTools} />
         </KeyboardAvoidingView>
       </SafeAreaView>
     </SafeAreaProvider>

@@ -40,8 +40,9 @@ export function useThroughline(transport: ThroughlineTransport, options: Through
   return { ...chat, stop: () => transport.cancel(id) };
 }
 
-/** Names the reply that had not ended when the messages were read, so that it comes also if it has ended since. */
+/** Names the reply that had not ended when the messages were read, so that it comes also if it has ended since; or its open calls. */
 function unfinished(messages: ThroughlineMessage[] = []): { metadata?: { message_id: string } } {
   const last = messages.at(-1);
-  return last?.metadata?.status === 'streaming' ? { metadata: { message_id: last.id } } : {};
+  const { status } = last?.metadata ?? {};
+  return last && (status === 'streaming' || status === 'awaiting') ? { metadata: { message_id: last.id } } : {};
 }

@@ -1,49 +1,42 @@
 /** Throughline for Vercel's AI SDK, 6 and 7: a transport for `useChat`, or for any other chat of theirs. */
 import { DefaultChatTransport, generateId } from 'ai';
-import type { ChatTransport, UIMessage, UIMessageChunk } from 'ai';
+import type { ChatTransport, UIMessageChunk } from 'ai';
 
+import { answersOf } from './ai-sdk-messages.js';
+import type { ReplyMetadata, ThroughlineMessage } from './ai-sdk-messages.js';
+import { checked, claimed, Disconnected, emptyStep, heard } from './ai-sdk-streams.js';
+import type { Bytes, Chunks } from './ai-sdk-streams.js';
 import { authorized } from './api.js';
 import type { Api } from './api.js';
+import { declared, isSettled, RENEWAL } from './calls.js';
+import type { Tools } from './calls.js';
 import type { Schemas } from './client.js';
 import { errorOf, ThroughlineError } from './errors.js';
 import { SILENCE } from './follow.js';
+import { callUrl, claimCall } from './parts.js';
+import type { CallAnswer } from './parts.js';
 import { cancel, pause } from './turn.js';
 
-/** What the server says of a reply: how it stands, where it belongs, and of a failure `code` and `retryable`. */
-export interface ReplyMetadata
-  extends Partial<Omit<Schemas['MessageStarted'] & Schemas['Completion'] & Schemas['MessageFailed'], 'message'>> {
-  status: Schemas['Message']['status'];
-  message?: string;
-}
-
-/** A message of a chat of the SDK that has this transport. */
-export type ThroughlineMessage = UIMessage<ReplyMetadata>;
+export { Disconnected } from './ai-sdk-streams.js';
+export { historyOf } from './ai-sdk-messages.js';
+export type { ReplyMetadata, StoredMessage, ThroughlineMessage } from './ai-sdk-messages.js';
 
 type Sending = Parameters<ChatTransport<ThroughlineMessage>['sendMessages']>[0];
 type Resuming = Parameters<ChatTransport<ThroughlineMessage>['reconnectToStream']>[0];
-type Chunks = ReadableStream<UIMessageChunk>;
-type Bytes = ReadableStream<Uint8Array<ArrayBufferLike>>;
 
 /** The events after which nothing more comes. */
 const LAST = ['finish', 'abort', 'error'];
 
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
-/**
- * The connection broke or no server answered, and the reply is not lost: `setTimeout(resumeStream, error.retryIn)`
- * goes on with it. It is a chat's error, and what its onError gets.
- *
- * It is no TypeError: after one that speaks of a network, chats keep the half of the reply that they have and expect
- * the other half. What comes is the whole reply, and useChat of the SDK's version 6 would show half of it twice.
- */
-export class Disconnected extends Error {
-  constructor(
-    cause: unknown,
-    /** Milliseconds to wait. */
-    readonly retryIn: number,
-  ) {
-    super('the connection broke', { cause });
-  }
+export interface TransportOptions {
+  /** What the model may call, by name; the app runs its own tools in `onToolCall`. Without them it has all tools of the server. */
+  tools?: Tools;
+  /**
+   * A uuid of this device, which the app keeps. With it calls of the app's tools are claimed before `onToolCall` is told of
+   * them: of several devices that show a chat one runs a call, and the others come back with `resumeStream`.
+   */
+  device?: string;
 }
 
 /**
@@ -52,16 +45,19 @@ export class Disconnected extends Error {
  *
  * A message's id is what makes it harmless to send it again: `regenerate` after an error joins or replays the
  * reply that there is, and tries again where it failed. Of a reply that has ended it makes another version, as
- * `sendMessage` with a `messageId` does of a message. Stop with `cancel`; a chat's own `stop` hangs up.
+ * `sendMessage` with a `messageId` does of a message. `addToolOutput` and `addToolApprovalResponse` answer calls, with the
+ * SDK's `sendAutomaticallyWhen`. Stop with `cancel`; a chat's own `stop` hangs up.
  *
  * A chat's error is `Disconnected`, or the server's no: a `ThroughlineError`.
  */
 export class ThroughlineTransport extends DefaultChatTransport<ThroughlineMessage> {
   readonly #api: Api;
+  readonly #options: TransportOptions;
   readonly #turns = new Map<string, LatestTurn>();
 
-  constructor(api: Api) {
+  constructor(api: Api, options: TransportOptions = {}) {
     super({
+      resumeStreamIsReplay: true, // a reply is resumed from its beginning
       api: `${api.baseUrl}/v1/message`,
       headers: { 'x-vercel-ai-ui-message-stream': 'v1' },
       fetch: (url, init) => request(api, String(url), init ?? {}),
@@ -69,15 +65,19 @@ export class ThroughlineTransport extends DefaultChatTransport<ThroughlineMessag
       prepareReconnectToStreamRequest: (place) => this.#place(place),
     });
     this.#api = api;
+    this.#options = options;
   }
 
   override async sendMessages(options: Sending): Promise<Chunks> {
     const turn = this.#turn(options.chatId);
+    const reply = answered(options);
+    if (reply && answersOf(reply).length === 0) return emptyStep();
+    if (reply) return this.#follow(turn, () => this.#answer(turn, options, reply));
     const send = () => {
       turn.begin(options);
       return super.sendMessages(options);
     };
-    return turn.follow(() =>
+    return this.#follow(turn, () =>
       send().catch((error) => {
         if (turn.isBack(error)) return send();
         throw error;
@@ -95,8 +95,60 @@ export class ThroughlineTransport extends DefaultChatTransport<ThroughlineMessag
     const turn = this.#turn(options.chatId);
     const { unanswered } = turn;
     const { abortSignal } = options as Partial<Sending>; // the type of the SDK's first versions lacks it
-    if (unanswered) return turn.follow(() => super.sendMessages({ ...unanswered, abortSignal }));
-    return turn.follow(() => super.reconnectToStream(options));
+    return this.#follow(turn, async () => {
+      const reply = unanswered && answered(unanswered);
+      if (reply) await (await this.#answer(turn, { ...unanswered, abortSignal }, reply)).cancel();
+      else if (unanswered) return super.sendMessages({ ...unanswered, abortSignal });
+      return super.reconnectToStream(options);
+    });
+  }
+
+  async #follow<S extends Chunks | null>(turn: LatestTurn, connect: () => Promise<S>): Promise<Chunks | S> {
+    const stream = await turn.follow(connect);
+    const claim = (messageId: string, callId: string) => this.#claim(turn, messageId, callId);
+    return stream && claimed(stream, claim);
+  }
+
+  /** Answers the calls one after the other. The reply goes on in the stream of the last one. */
+  async #answer(turn: LatestTurn, options: Sending, reply: ThroughlineMessage): Promise<Chunks> {
+    let stream: Chunks | undefined;
+    let settled: unknown;
+    turn.unanswered = options;
+    for (const [callId, answer] of answersOf(reply)) {
+      await stream?.cancel();
+      stream = undefined;
+      turn.answer = { messageId: reply.id, callId, body: this.#withClaim(answer) };
+      stream = await super.sendMessages(options).catch((error) => {
+        if (error.code !== 'call_settled') throw error;
+        settled = error;
+        return undefined;
+      });
+      turn.release(callId);
+    }
+    turn.unanswered = undefined;
+    turn.messageId = reply.id;
+    if (settled || !stream) throw settled;
+    return stream;
+  }
+
+  #withClaim(answer: CallAnswer): object {
+    return 'approved' in answer ? answer : { ...answer, claim: this.#options.device };
+  }
+
+  /** False: another device has the call. */
+  async #claim(turn: LatestTurn, messageId: string, callId: string): Promise<boolean> {
+    const { device } = this.#options;
+    if (!device) return true;
+    const claim = () => claimCall(messageId, callId, device, { ...this.#api, accessToken: tokenOf(this.#api) });
+    try {
+      await claim();
+    } catch (error) {
+      if (isSettled(error) || (error as ThroughlineError).code === 'call_claimed') return false;
+      throw turn.failure(error);
+    }
+    turn.release(callId);
+    turn.claims.set(callId, setInterval(() => claim().catch((error) => isSettled(error) && turn.release(callId)), RENEWAL));
+    return true;
   }
 
   /** Stops the reply that a chat is busy with, for all who read it. */
@@ -116,7 +168,8 @@ export class ThroughlineTransport extends DefaultChatTransport<ThroughlineMessag
 
   /** Our request for the newest message; `body` is what the app adds, such as model_variant or sources. */
   #message({ id, messages, api, headers, body }: Prepared & { messages: ThroughlineMessage[] }) {
-    const { chatId, request: { name, replaces, isAgain } } = this.#turn(id);
+    const { chatId, answer, request: { name, replaces, isAgain } } = this.#turn(id);
+    if (answer) return { api: callUrl(answer.messageId, answer.callId, this.#api.baseUrl), headers, body: answer.body };
     const content = messages.at(-1)!.parts.map((part) => (part.type === 'text' ? part.text : '')).join('');
     const going = chatId ?? (messages.some(({ role }) => role === 'assistant') ? id : undefined);
     const named = UUID.test(name); // as in the row; of any other name the server makes a uuid
@@ -124,6 +177,7 @@ export class ThroughlineTransport extends DefaultChatTransport<ThroughlineMessag
       api: going || replaces ? api : `${api}/first`,
       headers: named ? headers : withHeader(headers, 'Idempotency-Key', name),
       body: {
+        ...(this.#options.tools && { tools: declared(this.#options.tools) }),
         ...body,
         ...(!isAgain && { content }),
         ...(replaces && { replaces }),
@@ -158,23 +212,6 @@ function withHeader(headers: HeadersInit | undefined, name: string, value: strin
   return all;
 }
 
-/** As much of a stored message as is read: a row of the table `messages`. */
-export interface StoredMessage extends Pick<Schemas['Message'], 'id' | 'role' | 'status' | 'content' | 'superseded_by'> {
-  client_message_id?: string | null;
-}
-
-/** A stored chat's messages for a chat of the SDK, from rows of the table `messages` in the order of `seq`. */
-export function historyOf(rows: StoredMessage[]): ThroughlineMessage[] {
-  return rows
-    .filter(({ role, superseded_by: another }) => !another && (role === 'user' || role === 'assistant'))
-    .map(({ id, client_message_id: sentAs, role, status, content }) => ({
-      id: (role === 'user' && sentAs) || id, // a reply's own id is what resuming needs
-      role: role as 'user' | 'assistant',
-      parts: content ? [{ type: 'text', text: content, state: 'done' }] : [],
-      metadata: { status },
-    }));
-}
-
 /** The state of a chat's latest message and of the reply to it. */
 class LatestTurn {
   /** The stored chat's, once the server has said it. */
@@ -183,6 +220,10 @@ class LatestTurn {
   messageId: string | undefined;
   /** How the message was sent, until the server has answered. */
   unanswered: Sending | undefined;
+  /** The answer to a call that is sent in place of a message. */
+  answer: { messageId: string; callId: string; body: object } | undefined;
+  /** What renews the claims of calls that the app was told of. */
+  readonly claims = new Map<string, ReturnType<typeof setInterval>>();
   /** The SDK's id of the message that was sent last. */
   asked: string | undefined;
   request: TurnRequest = { name: '' };
@@ -200,7 +241,8 @@ class LatestTurn {
   begin(options: Sending): void {
     const asked = options.messages.at(-1)!.id;
     this.request = this.#requestFor(options, asked);
-    Object.assign(this, { asked, isOpen: true, unanswered: options, messageId: undefined, astray: false, attempt: 0, furthest: 0 });
+    for (const callId of this.claims.keys()) this.release(callId);
+    Object.assign(this, { answer: undefined, asked, isOpen: true, unanswered: options, messageId: undefined, astray: false, attempt: 0, furthest: 0 });
   }
 
   /** A new message, an edit, or another reply. What may be on its way still is sent again under its name. */
@@ -213,6 +255,11 @@ class LatestTurn {
     if (!replaced || isUnsent) return { name: asked };
     const replaces = this.stored.get(replaced) ?? (UUID.test(replaced) ? replaced : undefined);
     return replaces ? { name: generateId(), replaces, isAgain } : { name: asked };
+  }
+
+  release(callId: string): void {
+    clearInterval(this.claims.get(callId));
+    this.claims.delete(callId);
   }
 
   async follow<S extends Chunks | null>(connect: () => Promise<S>): Promise<Chunks | S> {
@@ -248,6 +295,7 @@ class LatestTurn {
       this.astray = false;
       this.messageId = chunk.messageId;
     }
+    if (chunk.type.startsWith('tool-output-') && 'toolCallId' in chunk) this.release(chunk.toolCallId);
     const isLast = LAST.includes(chunk.type);
     if (isLast) this.messageId = undefined;
     if (isLast) this.isOpen = chunk.type === 'error';
@@ -275,6 +323,8 @@ class LatestTurn {
       this.astray = true;
       return new Disconnected(error, pause(this.attempt++));
     }
+    const { code } = error as Partial<ThroughlineError>;
+    if (code === 'call_settled' || code === 'call_claimed') return new Disconnected(error, pause(this.attempt++));
     if (error instanceof TypeError) return new Disconnected(error, pause(this.attempt++, retryAfterOf(error)));
     if ((error as Error).name !== 'AbortError') this.learn((error as Partial<ThroughlineError>).details ?? {});
     return error;
@@ -290,43 +340,22 @@ interface TurnRequest {
   isAgain?: boolean;
 }
 
-type Read<T> = { done: true; value?: T } | { done: false; value: T };
-
-/** The same stream, each of whose reads goes through `check`. What that throws breaks the stream. */
-function checked<T>(stream: ReadableStream<T>, check: (next: Promise<Read<T>>) => Promise<Read<T>>): ReadableStream<T> {
-  const reader = stream.getReader();
-  return new ReadableStream<T>({
-    async pull(controller) {
-      try {
-        const { done, value } = await check(reader.read() as Promise<Read<T>>);
-        if (done) controller.close();
-        else controller.enqueue(value);
-      } catch (error) {
-        controller.error(error);
-        reader.cancel(error).catch(() => {}); // it broke by itself
-      }
-    },
-    cancel: (reason) => reader.cancel(reason),
-  });
+/** The reply whose calls the app has answered, where that is what the SDK sends. */
+function answered({ trigger, messageId, messages }: Sending): ThroughlineMessage | undefined {
+  const named = trigger === 'submit-message' ? messages.find(({ id }) => id === messageId) : undefined;
+  return named?.role === 'assistant' ? named : undefined;
 }
 
-/** Breaks a stream of which nothing is heard, not even a heartbeat: the connection may be dead without an error. */
-function heard(stream: Bytes, silence: number): Bytes {
-  return checked(stream, (next) => {
-    let timer: ReturnType<typeof setTimeout>;
-    const dead = new Promise<never>((_, reject) => {
-      timer = setTimeout(() => reject(new TypeError('nothing was heard of the server')), silence);
+/** Without a token there is no network: unsent messages wait until there is one. */
+function tokenOf(api: Api): Api['accessToken'] {
+  return (renew, refused) =>
+    api.accessToken(renew, refused).catch((cause) => {
+      throw new TypeError('no access token', { cause });
     });
-    return Promise.race([next, dead]).finally(() => clearTimeout(timer));
-  });
 }
 
 async function request(api: Api, url: string, init: RequestInit): Promise<Response> {
-  const accessToken = (renew: boolean, refused?: string) =>
-    api.accessToken(renew, refused).catch((cause) => {
-      throw new TypeError('no access token', { cause }); // unsent messages wait until there is one
-    });
-  const response = await authorized({ ...api, accessToken }, url, init);
+  const response = await authorized({ ...api, accessToken: tokenOf(api) }, url, init);
   if (response.status === 204 && init.method === 'POST') throw new TypeError('a proxy answered');
   if (response.ok) return response;
   const refused = await errorOf(response);

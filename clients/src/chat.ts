@@ -1,15 +1,18 @@
 import type { Api } from './api.js';
+import { Calls, declared, DENIED } from './calls.js';
+import type { PendingCall, Tools } from './calls.js';
 import { createClient } from './client.js';
 import type { Client, Schemas } from './client.js';
 import { ThroughlineError } from './errors.js';
 import { follow } from './follow.js';
 import { watchForeground } from './foreground.js';
-import { isOf, namesOf, shownMessages } from './messages.js';
+import { isOf, namesOf, pendingCalls, shownMessages } from './messages.js';
 import type { ChatMessage } from './messages.js';
 import { openOutbox } from './outbox.js';
 import type { Outbox } from './outbox.js';
+import type { CallAnswer, Message } from './parts.js';
 import { Store } from './store.js';
-import { cancel, isOver, pause, watchedTurn } from './turn.js';
+import { answerTurn, cancel, isOver, pause, watchedTurn } from './turn.js';
 import type { Turn } from './turn.js';
 
 export interface ChatOptions {
@@ -19,6 +22,8 @@ export interface ChatOptions {
   chatId?: string;
   /** The app's, where messages are to survive it. Without one they live as long as the chat is shown. */
   outbox?: Outbox;
+  /** What the model may call, by name. Without them it has all tools of the server, and none of the app. */
+  tools?: Tools;
   /** `randomUUID` of expo-crypto, where there is no `crypto.randomUUID`. */
   randomUUID?: () => string;
   /** How many stored messages are read at once; 50 without it. */
@@ -29,15 +34,13 @@ export interface ChatState {
   /** Of a new chat, once the server has said it. */
   chatId?: string;
   messages: readonly ChatMessage[];
-  /** waiting: the reply has not begun. failed: the last one failed, and `retry` asks for another. */
-  status: 'loading' | 'ready' | 'waiting' | 'streaming' | 'failed';
+  /** waiting: the reply has not begun. awaiting: it waits for answers to calls. failed: `retry` asks for another. */
+  status: 'loading' | 'ready' | 'waiting' | 'streaming' | 'awaiting' | 'failed';
   /** Whether there are messages before these. */
   hasOlder: boolean;
   /** Why the stored messages could not be read. A broken network is tried again by itself. */
   error?: unknown;
 }
-
-type Message = Schemas['Message'];
 
 /**
  * One chat as an app shows it: its stored messages, those being sent, and the reply that is running, from whichever
@@ -53,7 +56,9 @@ export class ChatStore extends Store<ChatState> {
   #stored: Message[] = []; // in the order of seq
   #turns: Turn[] = []; // until their messages are read as they are stored
   readonly #mine = new Set<string>(); // the client_message_id of messages that were sent before the chat had an id
-  #watched?: () => void;
+  #watched?: { turn: Turn; end: () => void };
+  #tools: Tools;
+  readonly #calls: Calls;
   #readings = 0;
   #attempt = 0;
   #timer?: ReturnType<typeof setTimeout>;
@@ -64,8 +69,21 @@ export class ChatStore extends Store<ChatState> {
     super({ chatId, messages: [], status: chatId ? 'loading' : 'ready', hasOlder: false });
     this.#options = options;
     this.#client = createClient(options.api);
+    this.#tools = options.tools ?? {};
+    this.#calls = new Calls({
+      api: options.api,
+      tools: () => this.#tools,
+      device: async () => (await this.#box()).device(this.#newId),
+      answer: (call, answer) => this.#answer(call, answer),
+      changed: () => void this.refresh(),
+    });
     this.#loaded = !chatId;
     this.#opened = new Promise((resolve) => (this.#isOpened = resolve));
+  }
+
+  /** Takes the tools of a later render; they hold from the next call and message on. */
+  setTools(tools: Tools = {}): void {
+    this.#tools = tools;
   }
 
   /** Shows the chat until the function that is returned is called. That stops no reply. */
@@ -83,6 +101,7 @@ export class ChatStore extends Store<ChatState> {
       this.#readings++;
       clearTimeout(this.#timer);
       this.#unwatch();
+      this.#calls.close();
       for (const end of ends) end();
       void own?.then((box) => box.close());
       this.set({}); // for those who wait for something that is not shown any more
@@ -105,6 +124,25 @@ export class ChatStore extends Store<ChatState> {
   readonly regenerate = (messageId?: string, options?: Record<string, unknown>): Promise<void> =>
     this.#replace(messageId ?? this.#last(), undefined, options);
 
+  /** Lets a call be made, of those in the last message's `calls`. It rejects where another device has answered. */
+  readonly approve = async (callId: string): Promise<void> => {
+    const call = this.#pending(callId);
+    if (call.run === 'server') return this.#answer(call, { approved: true });
+    this.#calls.approve(call);
+    this.#show({});
+  };
+
+  /** Refuses a call; the model is told why. */
+  readonly deny = async (callId: string, reason?: string): Promise<void> => {
+    const call = this.#pending(callId);
+    await this.#answer(call, call.run === 'server' ? { approved: false, reason } : { error: reason || DENIED });
+  };
+
+  /** Gives the output of a call of the app's own tool that has no `execute`, as JSON. */
+  readonly answer = async (callId: string, output: unknown): Promise<void> => {
+    await this.#answer(this.#pending(callId), { output: output ?? null });
+  };
+
   /** What was said in place of a message, the oldest first, and which of it is shown. */
   readonly versions = async (messageId: string): Promise<Schemas['MessageVersions']> => {
     const params = { path: { message_id: messageId } };
@@ -124,6 +162,7 @@ export class ChatStore extends Store<ChatState> {
     if (!chatId) return this.#drop((turn) => !isOver(turn));
     const { message_id: id } = await cancel(chatId, this.#options.api);
     await this.#until(() => !this.#turns.some((turn) => turn.messageId === id && !isOver(turn)));
+    if (this.state().status === 'awaiting') await this.refresh();
   };
 
   /** Asks for another reply in place of the last one, which failed. */
@@ -169,13 +208,13 @@ export class ChatStore extends Store<ChatState> {
     this.#show({ hasOlder: page.has_more });
   };
 
-  async #page(chatId: string, query: { before_seq?: number }): Promise<Schemas['MessagePage']> {
+  async #page(chatId: string, query: { before_seq?: number }): Promise<Page> {
     const params = { path: { chat_id: chatId }, query: { limit: this.#options.pageSize ?? 50, ...query } };
-    return (await this.#client.GET('/v1/chats/{chat_id}/messages', { params })).data;
+    return (await this.#client.GET('/v1/chats/{chat_id}/messages', { params })).data as Page;
   }
 
   /** Keeps what was read before the page, if it begins with a known message: another device may have changed all after it. */
-  #takeLatest({ messages, has_more: more }: Schemas['MessagePage']): void {
+  #takeLatest({ messages, has_more: more }: Page): void {
     const kept = this.#stored.slice(0, Math.max(0, this.#stored.findIndex(({ id }) => id === messages[0]?.id)));
     this.#stored = [...kept, ...messages];
     this.#loaded = true;
@@ -199,24 +238,25 @@ export class ChatStore extends Store<ChatState> {
     return row?.status === 'streaming';
   }
 
-  /** Follows the reply that runs for another device, or did for an app that was killed. */
+  /** Follows the reply that runs for another device, or did for an app that was killed; or waits until it runs again. */
   #watch(): void {
-    const last = this.#stored.findLast(({ role, status }) => role === 'assistant' && status === 'streaming');
+    const last = this.#stored.findLast(({ role, status }) => role === 'assistant' && (status === 'streaming' || status === 'awaiting'));
     const { chatId } = this.state();
     const name = last && namesOf(this.#stored)(last);
     if (last && chatId && !this.#turns.some((turn) => isOf(last, turn, name))) {
       this.#unwatch();
-      const turn = watchedTurn({ chatId, messageId: last.id });
+      const turn = watchedTurn({ chatId, ...knownOf(last) });
+      if (last.status === 'awaiting') turn.status = last.status;
       this.#turns.push(turn);
-      this.#watched = follow(turn, this.#options.api, (one) => this.#changed(one));
+      this.#watched = { turn, end: follow(turn, this.#options.api, (one) => this.#changed(one)) };
     }
     this.#show({});
   }
 
   #unwatch(): void {
-    this.#watched?.();
+    this.#watched?.end();
+    this.#turns = this.#turns.filter((turn) => turn !== this.#watched?.turn);
     this.#watched = undefined;
-    this.#turns = this.#turns.filter(({ clientMessageId }) => clientMessageId);
   }
 
   #adopt(box: Outbox): () => void {
@@ -240,9 +280,32 @@ export class ChatStore extends Store<ChatState> {
   async #send(content?: string, options?: Record<string, unknown>): Promise<Turn> {
     const { chatId } = this.state();
     if (!chatId && this.#turns.some((turn) => !isOver(turn))) throw new Error('The first message is still on its way.');
-    const clientMessageId = (this.#options.randomUUID ?? (() => crypto.randomUUID()))();
+    const clientMessageId = this.#newId();
     this.#mine.add(clientMessageId);
-    return (await this.#box()).send({ clientMessageId, content, chatId, options });
+    const tools = Object.keys(this.#tools).length > 0 && { tools: declared(this.#tools) };
+    return (await this.#box()).send({ clientMessageId, content, chatId, options: tools ? { ...tools, ...options } : options });
+  }
+
+  readonly #newId = (): string => (this.#options.randomUUID ?? (() => crypto.randomUUID()))();
+
+  #pending(id: string): PendingCall {
+    const call = this.state().messages.at(-1)?.calls?.find(({ callId }) => callId === id);
+    if (!call) throw new ThroughlineError(404, 'call_not_found', 'No such call waits for an answer.');
+    return call;
+  }
+
+  /** It goes through the outbox: an answer that was given is given again after the app was killed, and the tool does not run twice. */
+  async #answer({ messageId, callId }: PendingCall, answer: CallAnswer): Promise<void> {
+    const { content: text, parts } = this.state().messages.find(({ id }) => id === messageId) ?? {};
+    const turn = answerTurn({ chatId: this.state().chatId!, messageId, text, parts }, callId, answer);
+    const box = this.#options.outbox ?? (await this.#outbox);
+    if (!box) return void follow(turn, this.#options.api, () => {}); // the chat was left while the tool ran
+    this.#unwatch();
+    await box.add(turn);
+    await this.#until(() => turn.status === 'streaming' || isOver(turn));
+    if (turn.status !== 'awaiting' || !turn.failure) return;
+    const { status = 0, code, message = code } = turn.failure;
+    throw new ThroughlineError(status, code, message);
   }
 
   /**
@@ -303,12 +366,23 @@ export class ChatStore extends Store<ChatState> {
 
   #show(change: Partial<ChatState>): void {
     const messages = shownMessages(this.#stored, this.#turns);
+    const last = messages.at(-1);
+    const { open, answered } = last ? pendingCalls(last, this.#turns) : { open: [], answered: [] };
+    if (last && open.length > 0) last.calls = open.filter((call) => !answered.includes(call.callId) && !this.#calls.settles(call));
+    if (this.#outbox) this.#calls.see(open, answered);
     this.set({ ...change, messages, status: this.#loaded ? statusOf(messages.at(-1)) : 'loading' });
   }
 }
 
+interface Page {
+  messages: Message[];
+  has_more: boolean;
+}
+
+const knownOf = ({ id, content, parts }: Message) => ({ messageId: id, text: content, parts: parts ?? undefined });
+
 function statusOf(last?: ChatMessage): ChatState['status'] {
-  if (last?.status === 'waiting' || last?.status === 'streaming') return last.status;
+  if (last?.status === 'waiting' || last?.status === 'streaming' || last?.status === 'awaiting') return last.status;
   return last?.status === 'failed' || last?.status === 'interrupted' ? 'failed' : 'ready';
 }
 

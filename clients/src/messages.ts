@@ -1,8 +1,10 @@
 /** Stored messages and running turns as one list. */
+import type { PendingCall } from './calls.js';
 import type { Schemas } from './client.js';
+import { openCalls } from './parts.js';
+import type { Message, Part, ToolCallPart } from './parts.js';
+import { isOver } from './turn.js';
 import type { Failure, Turn } from './turn.js';
-
-type Message = Schemas['Message'];
 
 /** A message as it is shown. */
 export interface ChatMessage {
@@ -12,7 +14,11 @@ export interface ChatMessage {
   id?: string;
   role: Message['role'];
   content: string;
-  /** waiting: a message whose reply has not begun. */
+  /** What a reply holds beside its text, if anything. */
+  parts?: readonly Part[];
+  /** Of a reply that is `awaiting`: the calls that wait for the user, or for `answer`. */
+  calls?: readonly PendingCall[];
+  /** waiting: a message whose reply has not begun, or an answer to a call. awaiting: the reply waits for answers. */
   status: Message['status'] | 'waiting';
   failure?: Failure;
   /** What a reply of this session came with: usage, and the receipt of the memory in its prompt. */
@@ -27,9 +33,11 @@ export function shownMessages(stored: readonly Message[], turns: readonly Turn[]
   const left = new Set(turns);
   const shown: ChatMessage[] = [];
   for (const row of stored) {
-    const turn = turns.find((one) => isOf(row, one, sentAs(row)));
+    const its = turns.filter((one) => isOf(row, one, sentAs(row))); // several where they answer several calls
+    const turn = its.find((one) => !isOver(one)) ?? its.at(-1);
     if (!turn) shown.push(ofRow(row, sentAs(row)));
-    else if (left.delete(turn)) shown.push(...ofTurn(turn, row));
+    else if (left.has(turn)) shown.push(...ofTurn(turn, row, sentAs(row)));
+    for (const one of its) left.delete(one);
   }
   for (const turn of left) {
     shown.splice(placeOf(turn, shown));
@@ -56,8 +64,8 @@ function placeOf({ content, options, status, messageId }: Turn, shown: ChatMessa
 }
 
 function ofRow(row: Message, name: string | null | undefined): ChatMessage {
-  const { id, role, content, status } = row;
-  return { key: keyOf(row, name), id, role, content, status, stored: row };
+  const { id, role, content, parts, status } = row;
+  return { key: keyOf(row, name), id, role, content, parts: parts ?? undefined, status, stored: row };
 }
 
 function keyOf({ id, role, tool_calls: calls }: Message, name: string | null | undefined): string {
@@ -68,11 +76,22 @@ function keyOf({ id, role, tool_calls: calls }: Message, name: string | null | u
 const replyTo = (clientMessageId: string) => `${clientMessageId}:reply`;
 
 /** What the user said, and the reply; the reply alone where the message was stored before. */
-function ofTurn(turn: Turn, row?: Message): ChatMessage[] {
-  const { clientMessageId, content, messageId, userMessageId, text, status, failure, completion } = turn;
-  const replyKey = clientMessageId ? replyTo(clientMessageId) : messageId!;
-  const reply = { key: replyKey, id: messageId, role: 'assistant', content: text, status, failure, completion } as const;
+function ofTurn(turn: Turn, row?: Message, name?: string | null): ChatMessage[] {
+  const { clientMessageId, content, messageId, userMessageId, text, parts, status, failure, completion } = turn;
+  const replyKey = clientMessageId ? replyTo(clientMessageId) : row ? keyOf(row, name) : messageId!;
+  const reply = { key: replyKey, id: messageId, role: 'assistant', content: text, parts, status, failure, completion } as const;
   if (content === undefined) return [{ ...reply, stored: row }];
   const asked = { key: clientMessageId!, id: userMessageId ?? row?.id, role: 'user', content, status: 'complete' } as const;
   return [row?.role === 'user' ? { ...asked, stored: row } : asked, reply];
+}
+
+/** The open calls of the last message, once it was read; and which of them are answered, though the reply does not show it yet. */
+export function pendingCalls({ id, parts, status, stored }: ChatMessage, turns: readonly Turn[]): { open: PendingCall[]; answered: string[] } {
+  const its = turns.filter(({ messageId }) => messageId === id);
+  const isPending = stored?.status === 'awaiting' && ['awaiting', 'waiting', 'streaming'].includes(status);
+  if (!isPending || its.some(({ clientMessageId }) => clientMessageId)) return { open: [], answered: [] };
+  const pending = ({ call_id: callId, name, arguments: given, run, approval }: ToolCallPart) =>
+    ({ messageId: id!, callId, name, arguments: given, run, approval });
+  const open = openCalls(parts).map(pending);
+  return { open, answered: its.flatMap(({ call, failure }) => (call && !failure ? [call.id] : [])) };
 }

@@ -28,6 +28,10 @@ export interface Outbox {
   readonly turns: readonly Turn[];
   /** Stored first, then sent: for all faults in between, the message goes out once. */
   send(message: NewMessage): Promise<Turn>;
+  /** Stores and sends another turn in its chat's order, such as the answer to a call. */
+  add(turn: Turn): Promise<Turn>;
+  /** Names this device in claims of calls, by a uuid that is made once and kept. */
+  device(newId: () => string): Promise<string>;
   /** Tries a failed turn again. */
   sendAgain(turn: Turn): Promise<void>;
   /** Forgets a turn. What the server has of it stays. */
@@ -97,8 +101,9 @@ export async function openOutbox(options: OutboxOptions): Promise<Outbox> {
     return save();
   }
 
-  async function send(message: NewMessage): Promise<Turn> {
-    const turn = newTurn(message);
+  const send = (message: NewMessage) => add(newTurn(message));
+
+  async function add(turn: Turn): Promise<Turn> {
     turns.push(turn);
     tell(turn);
     await save();
@@ -113,6 +118,17 @@ export async function openOutbox(options: OutboxOptions): Promise<Outbox> {
     deliver();
   }
 
+  async function nameDevice(newId: () => string): Promise<string> {
+    const known = await storage.getItem(`${key}.device`);
+    if (known) return known;
+    const id = newId();
+    await saved.then(() => storage.setItem(`${key}.device`, id)).catch(() => {}); // it names this device until the app ends
+    return id;
+  }
+
+  let named: Promise<string> | undefined;
+  const device = (newId: () => string) => (named ??= nameDevice(newId));
+
   function close(): void {
     for (const release of followed.values()) release();
     followed.clear();
@@ -120,5 +136,5 @@ export async function openOutbox(options: OutboxOptions): Promise<Outbox> {
   }
 
   deliver();
-  return { turns, send, sendAgain, drop, subscribe, close };
+  return { turns, send, add, device, sendAgain, drop, subscribe, close };
 }

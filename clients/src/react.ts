@@ -8,11 +8,13 @@ import { MemoriesStore } from './memories.js';
 import type { MemoriesState } from './memories.js';
 import type { Store } from './store.js';
 
+export type { Approval, CallContext, PendingCall, Tool, Tools } from './calls.js';
 export type { ChatOptions, ChatState } from './chat.js';
 export type { MemoriesState } from './memories.js';
 export type { ChatMessage } from './messages.js';
+export type { Message, Part } from './parts.js';
 
-export interface Chat extends ChatState, Omit<ChatStore, keyof Store<ChatState> | 'open'> {}
+export interface Chat extends ChatState, Omit<ChatStore, keyof Store<ChatState> | 'open' | 'setTools'> {}
 
 /**
  * A chat: its messages, and what one does in it. It goes on with the reply that is running, from whichever device it
@@ -20,6 +22,7 @@ export interface Chat extends ChatState, Omit<ChatStore, keyof Store<ChatState> 
  */
 export function useChat(options: ChatOptions): Chat {
   const store = useChatStore(options);
+  useEffect(() => store.setTools(options.tools));
   useEffect(() => store.open(), [store]);
   return { ...store, ...useStore(store) };
 }

@@ -9,6 +9,8 @@ import { authorized } from './api.js';
 import type { Api } from './api.js';
 import type { Schemas } from './client.js';
 import { errorOf, parsed } from './errors.js';
+import { callUrl } from './parts.js';
+import type { CallAnswer, Message, Part } from './parts.js';
 
 /** What the user says. */
 export interface NewMessage {
@@ -18,7 +20,7 @@ export interface NewMessage {
   content?: string;
   /** Without one the message starts a chat. */
   chatId?: string;
-  /** Further fields of the request, such as `model_variant`, `replaces` or, for a new chat, its `tags`. */
+  /** Further fields of the request, such as `model_variant`, `replaces`, `tools` or, for a new chat, its `tags`. */
   options?: Record<string, unknown>;
 }
 
@@ -30,9 +32,15 @@ export interface Turn extends Partial<NewMessage> {
   userMessageId?: string;
   /** The reply, as far as it is known. */
   text: string;
-  /** The id of the last event: the place in the reply that `text` reaches. */
+  /** What the reply holds beside its text, if anything. */
+  parts?: readonly Part[];
+  /** The id of the last event: the place in the reply that `text` and `parts` reach. */
   cursor?: string;
-  status: 'waiting' | 'streaming' | 'complete' | 'cancelled' | 'failed';
+  /** awaiting: calls of tools wait for the app, until `expiresAt`. */
+  status: 'waiting' | 'streaming' | 'awaiting' | 'complete' | 'cancelled' | 'failed';
+  expiresAt?: string;
+  /** What the turn sends in place of a message: the answer to a call. */
+  call?: { id: string; answer: CallAnswer };
   failure?: Failure;
   /** What a complete reply came with: usage, and the receipt of the memory in its prompt. */
   completion?: Schemas['Completion'];
@@ -47,25 +55,49 @@ export interface Failure {
   status?: number;
 }
 
-/** The events of a stream. The last three are terminal: each stream ends with exactly one of them. */
-export const EVENTS = ['message.started', 'content.delta', 'completion', 'message.failed', 'message.cancelled'];
-
 const ENDS: Record<string, Turn['status']> = {
+  'message.awaiting': 'awaiting',
   completion: 'complete',
   'message.cancelled': 'cancelled',
   'message.failed': 'failed',
 };
+
+/** The events of a stream. The last four are terminal: each stream ends with exactly one of them. */
+export const EVENTS = ['message.started', 'content.delta', 'part.added', ...Object.keys(ENDS)];
 
 /** A turn that is still to be sent. */
 export function newTurn({ clientMessageId, content, chatId, options }: NewMessage): Turn {
   return { clientMessageId, content, chatId, options, text: '', status: 'waiting' };
 }
 
-/** A turn of another device, from the beginning of its reply: the chat's last message whose role is `assistant`. */
-export function watchedTurn({ chatId, messageId }: { chatId: string; messageId: string }): Turn {
-  return { chatId, messageId, cursor: `${messageId}:0`, text: '', status: 'waiting' };
+/** As much of a reply as is known. */
+export interface KnownReply {
+  chatId: string;
+  messageId: string;
+  /** Without it the reply is read from its beginning. */
+  text?: string;
+  parts?: readonly Part[];
 }
 
+/** A turn of another device: the reply is the chat's last message whose role is `assistant`. */
+export function watchedTurn({ chatId, messageId, text = '', parts }: KnownReply): Turn {
+  const turn: Turn = { chatId, messageId, text, parts, status: 'waiting' };
+  return { ...turn, cursor: placeOf(turn) };
+}
+
+/** The answer to a call of a reply that is `awaiting`, and the rest of that reply. */
+export function answerTurn({ chatId, messageId, text = '', parts }: KnownReply, callId: string, answer: CallAnswer): Turn {
+  const call = { id: callId, answer: JSON.parse(JSON.stringify(answer)) };
+  return { chatId, messageId, text, parts, call, status: 'waiting' };
+}
+
+/** Where a turn's text and parts end, as the ids of events say it. */
+function placeOf({ messageId, text, parts = [] }: Turn): string {
+  const place = `${messageId}:${[...text].length}`;
+  return parts.length > 0 ? `${place}.${parts.length}` : place;
+}
+
+/** A turn that is `awaiting` is over as well: an answer is another turn. */
 export function isOver(turn: Turn): boolean {
   return turn.status !== 'waiting' && turn.status !== 'streaming';
 }
@@ -81,6 +113,9 @@ export function nextRequest(turn: Turn, baseUrl: string): TurnRequest {
   if (turn.cursor) {
     return { method: 'GET', url: `${baseUrl}/v1/message/${turn.chatId}/stream` };
   }
+  if (turn.call) {
+    return { method: 'POST', url: callUrl(turn.messageId!, turn.call.id, baseUrl), body: JSON.stringify(turn.call.answer) };
+  }
   const message = { ...turn.options, content: turn.content, client_message_id: turn.clientMessageId };
   return {
     method: 'POST',
@@ -89,30 +124,42 @@ export function nextRequest(turn: Turn, baseUrl: string): TurnRequest {
   };
 }
 
-/** Takes one event into the turn, text and cursor together. */
-export function take(turn: Turn, { event, data, id }: { event?: string; data: string; id?: string }): void {
-  if (!event || !EVENTS.includes(event)) return;
+/** Takes one event into the turn, text, parts and cursor together. False: it was not the next one, and the stream is none. */
+export function take(turn: Turn, { event, data, id }: { event?: string; data: string; id?: string }): boolean {
+  if (!event || !EVENTS.includes(event)) return true;
   const payload = JSON.parse(data);
-  if (event === 'message.started') start(turn, payload);
-  else if (event === 'content.delta') turn.text += payload.delta;
-  else end(turn, event, payload);
+  if (event === 'message.started' && !start(turn, payload)) return false;
+  if (event === 'content.delta') turn.text += payload.delta;
+  if (event === 'part.added') turn.parts = [...(turn.parts ?? []).slice(0, payload.index), payload.part];
+  if (ENDS[event]) end(turn, event, payload);
   turn.cursor = id;
+  return true;
 }
 
-/** Takes a stored reply that has ended. */
-export function takeStored(turn: Turn, { id, content, status }: Schemas['Message']): void {
+/** Takes a stored reply that has ended, or whose calls wait for the app. */
+export function takeStored(turn: Turn, { id, content, parts, status }: Message): void {
   if (status === 'streaming') return;
   const failed = status === 'failed' || status === 'interrupted';
-  Object.assign(turn, { text: content, cursor: `${id}:end`, status: failed ? 'failed' : status });
+  Object.assign(turn, { text: content, parts: parts ?? undefined, cursor: `${id}:end`, status: failed ? 'failed' : status });
+  if (status === 'awaiting') turn.cursor = placeOf(turn);
   if (failed) turn.failure = { code: status, retryable: true };
 }
 
-/** A stream begins at a place in the text. Where it begins again, it repeats known text. */
-function start(turn: Turn, payload: Schemas['MessageStarted']): void {
-  const known = turn.messageId === payload.message_id ? turn.text : '';
-  const text = [...known].slice(0, payload.offset).join(''); // offsets count code points, as the spread does
+/**
+ * A stream begins at a place in the reply. Where it begins again, it repeats known text and parts. The answer to a call may begin
+ * after them, because another device has answered, too: the rest is then asked for.
+ */
+function start(turn: Turn, payload: Schemas['MessageStarted'] & { parts?: number }): boolean {
+  const { message_id: id, offset, parts: before = 0 } = payload;
+  const isKnown = turn.messageId === id;
+  const text = isKnown ? [...turn.text] : []; // offsets count code points, as the spread does
+  const parts = (isKnown && turn.parts) || [];
+  const isNext = text.length >= offset && parts.length >= before;
   stored(turn, payload);
-  Object.assign(turn, { text, status: 'streaming', failure: undefined });
+  Object.assign(turn, { text: text.slice(0, offset).join(''), parts: before ? parts.slice(0, before) : undefined });
+  Object.assign(turn, { status: 'streaming', failure: undefined });
+  if (!isNext) turn.cursor = placeOf(turn);
+  return isNext;
 }
 
 /** The server says what it stored when the reply begins, or when the model that it asked has failed. */
@@ -122,8 +169,9 @@ function stored(turn: Turn, { chat_id, message_id, user_message_id }: Partial<Sc
   turn.userMessageId = user_message_id ?? turn.userMessageId;
 }
 
-function end(turn: Turn, event: string, payload: Schemas['Completion'] & Failure): void {
+function end(turn: Turn, event: string, payload: Schemas['Completion'] & Failure & { expires_at?: string }): void {
   turn.status = ENDS[event]!;
+  if (event === 'message.awaiting') turn.expiresAt = payload.expires_at;
   if (event === 'completion') turn.completion = payload;
   if (event === 'message.failed') {
     turn.failure = { code: payload.code, message: payload.message, retryable: payload.retryable };
@@ -140,7 +188,8 @@ function end(turn: Turn, event: string, payload: Schemas['Completion'] & Failure
  * - `over`: the turn has failed. `failure.retryable` tells whether `tryAgain` makes sense: the model failed, which
  *   the server has tried several times already; or it is the second 401, and the user has to sign in first. A
  *   used-up quota ends the turn as well, and `failure.message` says until when: nothing of it is stored. So does a
- *   conversation that is not the one any more which the turn was to change.
+ *   conversation that is not the one any more which the turn was to change. A call that another device has answered leaves
+ *   the turn `awaiting`, with the failure: the chat says how the reply goes on.
  */
 export function refused(
   turn: Turn,
@@ -150,11 +199,12 @@ export function refused(
   if (status === 401 && !renewed) return 'renew';
   const modelFailed = code?.startsWith('upstream_');
   const usedUp = code === 'quota_exceeded'; // for hours, perhaps
-  const changed = status === 409 && (turn.options?.replaces !== undefined || code === 'conversation_changed');
+  const gone = turn.call ? code !== 'call_claimed' : turn.options?.replaces !== undefined || code === 'conversation_changed';
+  const changed = status === 409 && gone;
   if ([409, 429, 503].includes(status) && !modelFailed && !usedUp && !changed) return 'later';
   if (status === 421 && !astray) return 'later';
   if (status < 400 || (status >= 500 && !code)) return 'later';
-  turn.status = 'failed';
+  turn.status = turn.call && [404, 409, 422].includes(status) ? 'awaiting' : 'failed';
   if (modelFailed) stored(turn, details as Partial<Schemas['MessageStarted']>);
   const retryable = status >= 500 || [401, 421].includes(status) || usedUp;
   turn.failure = { code: code ?? `http_${status}`, message, retryable, status };
@@ -163,10 +213,11 @@ export function refused(
 
 /**
  * Makes a failed turn one that is still to be sent, under the same name: the user's message stays as it is, and
- * another reply takes the place of the failed one.
+ * another reply takes the place of the failed one. The answer to a call is given again, and the same reply goes on.
  */
 export function tryAgain(turn: Turn): void {
-  Object.assign(turn, { messageId: undefined, cursor: undefined, text: '', failure: undefined, status: 'waiting' });
+  Object.assign(turn, { cursor: undefined, failure: undefined, status: 'waiting' });
+  if (!turn.call) Object.assign(turn, { messageId: undefined, text: '', parts: undefined });
 }
 
 /** The longest Retry-After that is heeded, in seconds. A timer of more than 24 days would end at once. */

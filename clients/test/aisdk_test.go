@@ -52,6 +52,20 @@ func TestAISDKTypes(t *testing.T) {
 	}
 }
 
+// TestAISDKTools answers calls of tools with the AI SDK's own chat, over streams as the server writes them.
+func TestAISDKTools(t *testing.T) {
+	t.Parallel()
+	requireAISDK(t)
+	for _, line := range aisdkLines {
+		t.Run(line.name, func(t *testing.T) {
+			t.Parallel()
+			script := bundleScript(t, "testdata/ai-sdk/tools.js", "node", line.aliases)
+			out, err := nodeCommand(t.Context(), nil, "--test", script).CombinedOutput()
+			assert.Truef(t, err == nil, "%v\n%s", err, out)
+		})
+	}
+}
+
 // TestAISDK drives the transport with the AI SDK's own chat and readers.
 func TestAISDK(t *testing.T) {
 	t.Parallel()

@@ -71,16 +71,23 @@ func sourcesOf(t *testing.T, folder string) []string {
 	return bundle.Sources
 }
 
-// TestExpoApp uses the sample's screen, with React Native for Web in the phone's place: in a browser without its
-// same-origin policy, which a phone does not have.
-func TestExpoApp(t *testing.T) {
-	t.Parallel()
-	requireExpo(t)
+// newExpoStage opens the sample in a browser, with React Native for Web in the phone's place.
+func newExpoStage(t *testing.T) *stage {
+	t.Helper()
 	s := newStage(t)
 	s.runInBrowser("expo/testdata/app.js", []string{
 		"react=./expo/node_modules/react", "react-dom=./expo/node_modules/react-dom",
 		"react-native=./expo/node_modules/react-native-web/dist/index.js",
 	}, "--disable-web-security")
+	return s
+}
+
+// TestExpoApp uses the sample's screen, with React Native for Web in the phone's place: in a browser without its
+// same-origin policy, which a phone does not have.
+func TestExpoApp(t *testing.T) {
+	t.Parallel()
+	requireExpo(t)
+	s := newExpoStage(t)
 	r := recipe{newRig(t), s}
 	for name, test := range map[string]func(sample){
 		"goes on after the background":                            sample.goesOnAfterBackground,

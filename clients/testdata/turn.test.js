@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { isOver, newTurn, nextRequest, pause, refused, take, tryAgain, watchedTurn } from '../dist/esm/turn.js';
+import { answerTurn, isOver, newTurn, nextRequest, pause, refused, take, takeStored, tryAgain, watchedTurn } from '../dist/esm/turn.js';
 
 const FAMILY = '👨‍👩‍👧'; // five code points
 
@@ -69,6 +69,70 @@ test('a failed turn is tried again under its name, from the beginning', () => {
   const { method, body } = nextRequest(turn, '');
   assert.equal(method, 'POST');
   assert.equal(JSON.parse(body).client_message_id, 'm');
+});
+
+const call = (id, at) => ({ type: 'tool_call', at, call_id: id, name: 'get_date', arguments: {}, run: 'client', approval: false });
+const result = (id, at) => ({ type: 'tool_result', at, call_id: id, status: 'done', output: 'today' });
+const added = (place, index, part) => ({ event: 'part.added', id: `a:${place}`, data: JSON.stringify({ message_id: 'a', index, offset: part.at, part }) });
+const begins = (offset, parts) => ({ ...started('a', offset), data: JSON.stringify({ chat_id: 'c', message_id: 'a', offset, parts }) });
+/** A reply of two steps, with all its parts. */
+const PARTS = [
+  { type: 'reasoning', at: 6, text: 'Hm.' }, call('x', 6), call('y', 6), result('y', 6), result('x', 6),
+  { type: 'source', at: 8, url: 'https://a.test' },
+];
+const WITH_PARTS = [
+  delta('a', 5, FAMILY), delta('a', 6, 'ß'), added('6.1', 0, PARTS[0]), added('6.2', 1, PARTS[1]), added('6.3', 2, PARTS[2]),
+  added('6.4', 3, PARTS[3]), added('6.5', 4, PARTS[4]), delta('a', '7.5', 'y'), delta('a', '8.5', 'z'), added('8.6', 5, PARTS[5]),
+  { event: 'completion', id: 'a:end', data: '{}' },
+];
+
+test('a reply with parts that is cut at every event is the same, resumed by its place or by that of its text', () => {
+  for (let cut = 0; cut <= WITH_PARTS.length; cut++) {
+    const seen = [begins(0), ...WITH_PARTS.slice(0, cut)];
+    const [n, k = 0] = (seen.at(-1).id.split(':')[1] === 'end' ? '8.6' : seen.at(-1).id.split(':')[1]).split('.').map(Number);
+    const after = (place) => WITH_PARTS.filter(({ id }) => place(...id.split(':')[1].split('.').map(Number)));
+    const rest = after((to, count = 0) => Number.isNaN(to) || to > n || count > k);
+    const byText = PARTS.filter(({ at }) => at < n).length;
+    const again = after((to, count = 0) => Number.isNaN(to) || to > n || count > byText);
+    for (const turn of [taken(...seen, begins(n, k || undefined), ...rest), taken(...seen, begins(n, byText || undefined), ...again)]) {
+      assert.deepEqual([turn.text, turn.parts, turn.status, turn.cursor], [`${FAMILY}ßyz`, PARTS, 'complete', 'a:end'], `cut after ${cut}`);
+    }
+  }
+});
+
+test('a reply that waits for answers ends its stream, and its cursor is a place', () => {
+  const awaiting = { event: 'message.awaiting', id: 'a:6.3', data: '{"open":[],"expires_at":"2027-01-01T00:00:00Z"}' };
+  const turn = taken(begins(0), ...WITH_PARTS.slice(0, 5), awaiting);
+  assert.deepEqual([turn.status, turn.cursor, turn.expiresAt, isOver(turn)], ['awaiting', 'a:6.3', '2027-01-01T00:00:00Z', true]);
+  const known = watchedTurn({ chatId: 'c', messageId: 'a', text: turn.text, parts: turn.parts });
+  assert.equal(known.cursor, 'a:6.3');
+  takeStored(known, { id: 'a', content: turn.text, parts: turn.parts, status: 'awaiting' });
+  assert.deepEqual([known.status, known.cursor], ['awaiting', 'a:6.3']);
+});
+
+test('an answer to a call is posted, and what others answered meanwhile is asked for', () => {
+  const known = { chatId: 'c', messageId: 'a', text: `${FAMILY}ß`, parts: PARTS.slice(0, 3) };
+  const turn = answerTurn(known, 'x', { output: 'today', claim: 'd' });
+  const { method, url, body } = nextRequest(turn, 'http://s');
+  assert.deepEqual([method, url, body], ['POST', 'http://s/v1/messages/a/calls/x', '{"output":"today","claim":"d"}']);
+  assert.equal(take(turn, begins(6, 4)), false);
+  assert.deepEqual([turn.cursor, turn.parts.length, nextRequest(turn, '').method], ['a:6.3', 3, 'GET']);
+  for (const event of [begins(6, 3), ...WITH_PARTS.slice(5)]) assert.ok(take(turn, event));
+  assert.deepEqual([turn.text, turn.parts], [`${FAMILY}ßyz`, PARTS]);
+});
+
+test('an answer that is refused leaves the reply as it is, and one whose reply failed is given again', () => {
+  const answers = [
+    [409, 'call_settled', 'over', 'awaiting'], [409, 'message_superseded', 'over', 'awaiting'], [404, 'call_not_found', 'over', 'awaiting'],
+    [422, 'validation_failed', 'over', 'awaiting'], [409, 'call_claimed', 'later', 'waiting'], [502, 'upstream_failed', 'over', 'failed'],
+  ];
+  for (const [status, code, next, how] of answers) {
+    const turn = answerTurn({ chatId: 'c', messageId: 'a', text: 'ß', parts: [call('x', 1)] }, 'x', { approved: true });
+    assert.equal(refused(turn, { status, body: JSON.stringify({ code }), renewed: false }), next, code);
+    assert.deepEqual([turn.status, turn.failure?.code], [how, next === 'over' ? code : undefined]);
+    tryAgain(turn);
+    assert.deepEqual([turn.messageId, turn.text, turn.parts.length, nextRequest(turn, '').method], ['a', 'ß', 1, 'POST']);
+  }
 });
 
 test('a device that only watches asks from the beginning', () => {

@@ -1,11 +1,11 @@
 /** What an app does with the versions of its messages, and two that do it at once. The test plays the network. */
 import assert from 'node:assert/strict';
 
-import { ChatStore, createClient, openOutbox } from '@arcoscribe/throughline';
+import { ChatStore, openOutbox } from '@arcoscribe/throughline';
 
-const { BASE_URL, OTHER_URL, NETWORK, TOKEN, CUES, ROUNDS } = process.env;
-const apiOf = (baseUrl) => ({ baseUrl, accessToken: async () => TOKEN });
-const client = createClient(apiOf(BASE_URL));
+import { apiOf, client, cue, until } from './store.js';
+
+const { BASE_URL, OTHER_URL, NETWORK, ROUNDS } = process.env;
 
 const opened = [];
 function open(baseUrl, chatId, more = {}) {
@@ -14,17 +14,8 @@ function open(baseUrl, chatId, more = {}) {
   return store;
 }
 
-async function until(what, holds) {
-  const deadline = Date.now() + 60_000;
-  while (!holds()) {
-    assert.ok(Date.now() < deadline, `in vain: ${what}`);
-    await new Promise((resolve) => setTimeout(resolve, 2));
-  }
-}
-
 const linesOf = (store) => store.state().messages.map(({ content }) => content);
 const idsOf = (store) => store.state().messages.map(({ id }) => id);
-const cue = (name) => fetch(`${CUES}/${name}`, { method: 'POST' });
 const idle = (store) =>
   until('the chat is at rest', () => store.state().status === 'ready' && store.state().messages.every(({ stored }) => stored));
 

@@ -8,11 +8,13 @@ import { Memories } from './Memories';
 import { Button, Problem } from './parts';
 import type { Session } from './session';
 import { useStyles } from './theme';
+import { Calls, toolsWith } from './tools';
 
 interface Props {
   account: Account;
   device: Device;
   session: Session;
+  serverTools: readonly string[];
 }
 
 /** A message that is changed, by its id. It outlives the views: the message leaves, and is back where that is refused. */
@@ -22,14 +24,14 @@ interface Change {
 }
 
 /** One chat: a new one, or the one that was open when the app ended. */
-export function Talk({ account, device, session }: Props) {
+export function Talk({ account, device, session, serverTools }: Props) {
   const styles = useStyles();
   const [remembers, setRemembers] = useState(false);
   const [change, setChange] = useState<Change>();
   const [error, setError] = useState<unknown>();
   const chatId = useSyncExternalStore(session.subscribe, session.chatId);
   const { api } = account;
-  const chat = useChat({ api, chatId, outbox: session.outbox, randomUUID: device.randomUUID });
+  const chat = useChat({ api, chatId, outbox: session.outbox, tools: toolsWith(serverTools), randomUUID: device.randomUUID });
   useEffect(() => {
     if (chat.chatId) session.open(chat.chatId);
   }, [chat.chatId]);
@@ -113,7 +115,8 @@ function Reply(said: Said) {
   const failed = status === 'failed' || status === 'interrupted';
   return (
     <View>
-      <Text selectable style={styles.reply}>{content || (failed ? '' : '…')}</Text>
+      <Text selectable style={styles.reply}>{content || (failed || status === 'awaiting' ? '' : '…')}</Text>
+      <Calls {...said} />
       {status === 'cancelled' && <Text style={styles.faint}>Stopped</Text>}
       {failed && <Text style={styles.bad}>{failure?.message ?? 'The reply broke off.'}</Text>}
       {failed && <Button label="Try again" onPress={() => attempt(chat.retry())} />}

@@ -33,6 +33,7 @@ function stylesIn(c: typeof light) {
     onButton: { fontSize: 15, fontWeight: '600', textAlign: 'center', color: c.onAccent },
     form: { flex: 1, justifyContent: 'center', gap: 14, padding: 28 },
     row: { gap: 4, paddingBottom: 16, borderBottomWidth: StyleSheet.hairlineWidth, borderColor: c.line },
+    card: { gap: 4, borderRadius: 12, padding: 14, marginTop: 8, borderWidth: 1, borderColor: c.line },
     choices: { flexDirection: 'row', alignItems: 'center', gap: 20 },
     empty: { fontSize: 15, lineHeight: 22, textAlign: 'center', color: c.faint, padding: 32 },
   });

@@ -48,7 +48,7 @@ playInFrames((report, storage) => {
       const report = document.getElementById('seen'); // which changes with each report
       const watch = (changes) => changes.some(({ target }) => !report.contains(target)) && tell();
       new MutationObserver(watch).observe(document.body, { childList: true, subtree: true, characterData: true });
-      const screen = createElement(Screen, { account: accountOf(server), device });
+      const screen = createElement(Screen, { account: accountOf(server), device, serverTools: server.serverTools ?? [] });
       createRoot(root).render(createElement(StrictMode, null, screen));
     },
     type({ label, text }) {

@@ -1,7 +1,8 @@
 /** An app whose types are checked. */
-import { createClient, follow, newTurn, ThroughlineError } from '@arcoscribe/throughline';
+import { answerTurn, createClient, follow, newTurn, openCalls, ThroughlineError } from '@arcoscribe/throughline';
 import type { Api, Schemas, Turn } from '@arcoscribe/throughline';
 import { useChat, useMemories } from '@arcoscribe/throughline/react';
+import type { Tools } from '@arcoscribe/throughline/react';
 import { supabaseApi } from '@arcoscribe/throughline/supabase';
 
 declare const supabase: Parameters<typeof supabaseApi>[0];
@@ -27,8 +28,20 @@ export function say(content: string): () => void {
   return follow(turn, api, ({ text, status }) => console.log(status, text));
 }
 
+const tools: Tools = {
+  get_date: { parameters: { type: 'object' }, execute: ({ zone }: { zone: string }, { signal }) => (signal.aborted ? zone : new Date()) },
+  order_taxi: { approve: async ({ to }) => ({ approved: to === 'home', reason: 'Not there.' }) },
+};
+
+export function answerAll({ chatId = '', messageId = '', text, parts }: Turn): void {
+  for (const { call_id: id } of openCalls(parts)) follow(answerTurn({ chatId, messageId, text, parts }, id, { output: 1 }), api, () => {});
+  // @ts-expect-error an approval is yes or no
+  answerTurn({ chatId, messageId }, 'id', { approved: 'yes' });
+}
+
 export function Screen(): string {
-  const { messages, send } = useChat({ api });
+  const { messages, send, approve, deny } = useChat({ api, tools });
+  for (const { callId, name } of messages.at(-1)?.calls ?? []) void (name === 'order_taxi' ? approve(callId) : deny(callId, 'No.'));
   const { memories, forget } = useMemories(api);
   void send('Hello').catch((error) => error instanceof ThroughlineError && error.retryAfter?.toFixed());
   void forget(memories[0]?.id ?? '');

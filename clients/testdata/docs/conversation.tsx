@@ -15,7 +15,7 @@ export function Conversation({ api, chatId }: { api: Api; chatId?: string }) {
       {status === 'streaming' && <button onClick={stop}>Stop</button>}
       {status === 'failed' && <button onClick={retry}>Try again</button>}
       <input value={text} onChange={(event) => setText(event.currentTarget.value)} />
-      <button disabled={status !== 'ready' || !text} onClick={() => send(text).then(() => setText(''))}>Send</button>
+      <button disabled={!['ready', 'awaiting'].includes(status) || !text} onClick={() => send(text).then(() => setText(''))}>Send</button>
     </main>
   );
 }
