@@ -31,3 +31,13 @@ func TestThePageTypeChecks(t *testing.T) {
 	out, err := check.CombinedOutput()
 	assert.Truef(t, err == nil, "%v\n%s", err, out)
 }
+
+// TestParts runs the tests of how a reply with parts is read.
+func TestParts(t *testing.T) {
+	t.Parallel()
+	requireBuild(t)
+	check := exec.CommandContext(t.Context(), "node", "test/parts.mjs")
+	check.Dir = scripts
+	out, err := check.CombinedOutput()
+	assert.Truef(t, err == nil, "%v\n%s", err, out)
+}

@@ -46,12 +46,17 @@ export function connect(config: Config, session: Session, onOver: () => void, le
 /** One sentence that says to a person what went wrong. */
 export function sayError(error: unknown): string {
   if (error instanceof TypeError) return 'The server cannot be reached.';
+  const code = codeOf(error);
+  if (code === 'call_settled') return 'It was answered already. Here it is as it is now.';
+  if (code === 'call_claimed') return 'Another device is answering it. If nothing comes of that within a minute, it can be answered here.';
   if (isConflict(error)) return 'The conversation was changed on another device. Here it is as it is now.';
   if (error instanceof ThroughlineError && error.code.startsWith('http_')) return `Something between here and the server answered ${error.status}.`;
-  return error instanceof Error ? error.message : String(error);
+  return (error as Partial<Error>).message ?? String(error);
 }
+
+const codeOf = (failure: unknown) => (failure as ThroughlineError | undefined)?.code ?? '';
 
 /** Whether something was asked about messages that are no longer the conversation's. */
 export function isConflict(failure: unknown): boolean {
-  return ['conversation_changed', 'message_superseded'].includes((failure as ThroughlineError | undefined)?.code ?? '');
+  return ['conversation_changed', 'message_superseded'].includes(codeOf(failure));
 }

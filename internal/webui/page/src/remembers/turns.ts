@@ -35,7 +35,7 @@ export function turnsOf(messages: Message[]): Turn[] {
   const turns: Turn[] = [];
   const turnOf = new Map<string, Turn>();
   for (const message of messages) {
-    if (message.token_count === 0 && message.status !== 'streaming') continue;
+    if (message.token_count === 0 && !isUnfinished(message)) continue;
     const answered = message.reply_to ? turnOf.get(message.reply_to) : turns.at(-1);
     const afterNotes = turns.length === 1 && !turns[0].messages.some(isSaid);
     const begins = turns.length === 0 || (!afterNotes && (message.role === 'user' || (!answered && message.role === 'assistant')));
@@ -48,6 +48,7 @@ export function turnsOf(messages: Message[]): Turn[] {
   return turns;
 }
 
+const isUnfinished = ({ status }: Message) => status === 'streaming' || status === 'awaiting';
 const isSaid = (message: Message) => message.role === 'user' || message.role === 'assistant';
 
 /** Says of each turn where it is, by what the server says the next prompt shows. */
@@ -61,7 +62,7 @@ export function placed(turns: Turn[], memory: Memory): Turn[] {
 
   function placeOf(turn: Turn): Place {
     const any = (found: Set<number>) => turn.messages.some((message) => found.has(message.seq));
-    if (turn.messages.some((message) => message.status === 'streaming')) return 'tail';
+    if (turn.messages.some(isUnfinished)) return 'tail';
     if (any(inTail)) return 'tail';
     if (any(inRecent)) return 'bridge';
     if (any(isRecalled)) return 'recalled';

@@ -25,6 +25,8 @@ let typing = false;
 interface Props {
   chatId?: string;
   running: boolean;
+  /** Calls of the last reply wait for an answer. */
+  waits: boolean;
   /** What went wrong in the chat. */
   trouble: string;
   onSend: (draft: Draft) => void;
@@ -33,7 +35,7 @@ interface Props {
 }
 
 /** Where a message is written. Unsent text survives a reload. */
-export function Composer({ chatId, running, trouble, onSend, onStop }: Props) {
+export function Composer({ chatId, running, waits, trouble, onSend, onStop }: Props) {
   const { session } = useClient();
   const key = storageKey(session.userId, `draft.${chatId ?? 'new'}`);
   const [content, setContent] = useState(() => localStorage.getItem(key) ?? '');
@@ -89,6 +91,7 @@ export function Composer({ chatId, running, trouble, onSend, onStop }: Props) {
   return (
     <form class="composer" onSubmit={send} aria-label="Write a message">
       {(problem || trouble) && <p role="alert">{problem || trouble}</p>}
+      {waits && <p class="hint">Sending a message skips what waits.</p>}
       {files.length > 0 && (
         <ul class="attachments">
           {files.map((file) => (

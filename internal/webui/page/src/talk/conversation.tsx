@@ -1,8 +1,8 @@
 import { useLocation } from 'preact-iso';
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { sayError, useClient } from '../api';
 import { tellChange, useRefresh } from '../changes';
-import { cancel, isOver, type Schemas, type Turn } from '../throughline';
+import { cancel, claimCall, isOver, type CallAnswer, type KnownReply, type Schemas, type Turn } from '../throughline';
 import { announce } from '../ui/announce';
 import { Icon } from '../ui/icon';
 import { useTitle } from '../ui/title';
@@ -10,10 +10,14 @@ import { Composer, type Draft } from './composer';
 import { RunningTurn, StoredMessage } from './message';
 import { useMessages, useSteadyScroll, type Message } from './messages';
 import { PastProvider, usePastOf } from './past';
+import { AnsweringProvider } from './reply';
 import { ChatSettings } from './settings';
 import { useTurns } from './turns';
 
 type Chat = Schemas['Chat'];
+
+/** Names this tab to the devices that may answer the same calls. */
+let here: string | undefined;
 
 /** One chat, or the one that begins with the next message. */
 export function Conversation({ chatId, alone }: { chatId?: string; alone: boolean }) {
@@ -26,14 +30,16 @@ export function Conversation({ chatId, alone }: { chatId?: string; alone: boolea
   const [problem, setProblem] = useState('');
   const begun = useRef<string | undefined>(undefined); // the message that begins a chat here
   const { shown, loose } = together(history.messages ?? [], running);
-  const size = shown.length + loose.reduce((sum, turn) => sum + 1 + turn.text.length + turn.status.length, 0);
+  const size = shown.length + loose.reduce((sum, turn) => sum + 1 + turn.text.length + (turn.parts?.length ?? 0) + turn.status.length, 0);
   const { leaveEnd, toEnd } = useSteadyScroll(shown[0]?.id, size);
   const busy = running.find((turn) => !isOver(turn));
+  const waits = !busy && [...shown, ...loose].at(-1)?.status === 'awaiting';
+  const answering = useMemo(() => ({ busy: Boolean(busy), answer }), [chatId, Boolean(busy)]);
   const past = usePastOf(chatId, history, begin, setProblem);
 
   useTitle(chat?.title ?? (chatId ? 'Chat' : 'New chat'));
   useWatched(history.messages);
-  useEnds(running, history.refresh);
+  useEnds(running, history.refresh, setProblem);
   useTarget(history, leaveEnd);
 
   // As soon as the server has made the chat, this is its page.
@@ -65,6 +71,19 @@ export function Conversation({ chatId, alone }: { chatId?: string; alone: boolea
     turns.send({ clientMessageId, content, chatId, options });
   }
 
+  /** A result is claimed first: another device may be at it. */
+  async function answer(reply: KnownReply, callId: string, given: CallAnswer) {
+    try {
+      const claim = (here ??= crypto.randomUUID());
+      if (!('approved' in given)) await claimCall(reply.messageId, callId, claim, api);
+      begin();
+      turns.answer(reply, callId, 'approved' in given ? given : { ...given, claim });
+    } catch (error) {
+      setProblem(sayError(error));
+      void history.refresh();
+    }
+  }
+
   /** The text of a message that the server does not have yet is given back. */
   async function stop(): Promise<string | undefined> {
     try {
@@ -86,7 +105,7 @@ export function Conversation({ chatId, alone }: { chatId?: string; alone: boolea
     <section class="conversation" aria-labelledby="chat">
       <ChatHead chat={chat} chatId={chatId} alone={alone} onChange={setChat} />
       {history.gone ? <p role="alert">{history.problem} <a href="/app/">Go to your chats.</a></p> : (
-        <PastProvider value={past}>
+        <PastProvider value={past}><AnsweringProvider value={answering}>
           <a class="skip" href="#write">Skip to writing</a>
           <div class={busy ? 'messages busy' : 'messages'}>
             {history.hasOlder && <Older load={history.older} first={shown[0]?.id} />}
@@ -105,8 +124,8 @@ export function Conversation({ chatId, alone }: { chatId?: string; alone: boolea
               />
             ))}
           </div>
-          <Composer chatId={chatId} running={Boolean(busy)} trouble={problem || history.problem} onSend={send} onStop={stop} />
-        </PastProvider>
+          <Composer chatId={chatId} running={Boolean(busy)} waits={waits} trouble={problem || history.problem} onSend={send} onStop={stop} />
+        </AnsweringProvider></PastProvider>
       )}
     </section>
   );
@@ -117,6 +136,7 @@ function together(messages: Message[], turns: Turn[]): { shown: Message[]; loose
   const stored = new Map(messages.map((message) => [message.id, message]));
   const loose = turns.filter((turn) => {
     const reply = turn.messageId ? stored.get(turn.messageId) : undefined;
+    if (reply?.status === 'awaiting') return turn.status !== 'awaiting' || (turn.parts?.length ?? 0) > (reply.parts?.length ?? 0);
     return turn.status === 'failed' || !reply || reply.status === 'streaming';
   });
   const byTurn = new Set(loose.flatMap((turn) => [turn.messageId, askedBy(turn, messages)]));
@@ -174,7 +194,7 @@ function useWatched(messages: Message[] | undefined) {
 }
 
 /** Says a reply when it is complete, and has it read from the server. It may begin and end without having been drawn. */
-function useEnds(running: Turn[], refresh: () => void) {
+function useEnds(running: Turn[], refresh: () => void, failed: (why: string) => void) {
   const known = useRef(new WeakMap<Turn, string>());
   useEffect(() => {
     for (const turn of running.filter(isOver)) {
@@ -182,6 +202,7 @@ function useEnds(running: Turn[], refresh: () => void) {
       if (known.current.get(turn) === end) continue;
       known.current.set(turn, end);
       if (turn.status === 'complete') announce(`Reply: ${turn.text}`);
+      if (turn.status === 'awaiting' && turn.failure) failed(sayError(turn.failure)); // another answer came first
       refresh();
       tellChange();
     }

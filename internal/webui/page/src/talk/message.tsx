@@ -1,23 +1,23 @@
-import type { ComponentChildren } from 'preact';
 import { memo } from 'preact/compat';
 import { useRef, useState } from 'preact/hooks';
 import { isConflict, sayError } from '../api';
-import type { Turn } from '../throughline';
-import { Boundary } from '../ui/boundary';
+import type { Part, Turn } from '../throughline';
 import { Icon } from '../ui/icon';
 import { When } from '../ui/when';
 import { Actions, useQuestion, Versions, type Changes } from './actions';
 import { Editor } from './editor';
-import { Markdown } from './markdown';
 import type { Message } from './messages';
+import { Reply } from './reply';
+import { Plain } from './words';
 
 const speakers = { user: 'You', assistant: 'Reply', system: 'Instructions', tool: 'Tool' } as const;
 
 /** A stored message, and what can be done with it. */
 export const StoredMessage = memo(function StoredMessage({ message, ...changes }: Changes & { message: Message }) {
-  const { id, role, content, status, created_at: at, pinned, files } = message;
+  const { id, role, content, parts, status, created_at: at, pinned, files } = message;
   const [editing, setEditing] = useState(false);
   const article = useRef<HTMLElement>(null);
+  const note = status === 'cancelled' && parts?.some(isLeft) ? '' : notes[status]; // the card of the call says it
 
   function close() {
     setEditing(false);
@@ -27,48 +27,30 @@ export const StoredMessage = memo(function StoredMessage({ message, ...changes }
   return (
     <article class={`message ${role}`} id={`message-${id}`} tabIndex={-1} data-status={status} ref={article}>
       <h2 class="unseen">{speakers[role]}, <When at={at} /></h2>
-      {editing ? <Editor message={message} onClose={close} /> : <Words role={role} text={content} />}
+      {editing ? <Editor message={message} onClose={close} /> : <Said message={message} />}
       {!content && message.tool_calls && <p class="note">It asked a tool.</p>}
       {files.map((file) => <p class="attached" key={file.path}><Icon name="file" /> <bdi>{file.path}</bdi></p>)}
-      {notes[status] && <p class="note">{notes[status]}</p>}
+      {note && <p class="note">{note}</p>}
       {pinned && <p class="note"><Icon name="pin" /> Pinned: it stays in what the model reads.</p>}
       {!editing && <Actions message={message} edit={() => setEditing(true)} {...changes} />}
     </article>
   );
 }, (before, after) => before.message === after.message || JSON.stringify(before.message) === JSON.stringify(after.message));
 
+function Said({ message: { id, chat_id, role, content, parts, status } }: { message: Message }) {
+  if (role !== 'assistant') return <Plain text={content} />;
+  const reply = { chatId: chat_id, messageId: id, text: content, parts: (parts as Part[] | null) ?? undefined };
+  return <Reply reply={reply} state={status === 'awaiting' ? 'awaiting' : 'over'} />;
+}
+
+/** Whether a call was left without an answer. */
+const isLeft = ({ status }: NonNullable<Message['parts']>[number]) => status === 'skipped' || status === 'expired';
+
 const notes: Partial<Record<Message['status'], string>> = {
   cancelled: 'You stopped this reply.',
   failed: 'This reply broke off.',
   interrupted: 'This reply broke off: the server stopped.',
 };
-
-/** Characters of a part of a long text. */
-const PART = 10_000;
-
-/** A long text in parts, of which the browser lays out only those that are seen. They end with a line where one ends. */
-function partsOf(text: string): ComponentChildren {
-  if (text.length <= PART) return text;
-  const parts = [];
-  for (let at = 0, part; at < text.length; at += part.length) {
-    part = text.slice(at, at + PART);
-    const line = part.lastIndexOf('\n') + 1;
-    if (at + PART < text.length) part = line ? part.slice(0, line) : part.replace(/[\uD800-\uDBFF]$/, ''); // no half characters
-    parts.push(<span class="part" key={at}>{part}</span>);
-  }
-  return parts;
-}
-
-function Words({ role, text }: { role: Message['role']; text: string }) {
-  if (role !== 'assistant') return <p class="words plain" dir="auto">{partsOf(text)}</p>;
-  const plain = (
-    <>
-      <p class="note">Shown as plain text: it is too long or too deeply nested to be formatted.</p>
-      <p class="plain">{partsOf(text)}</p>
-    </>
-  );
-  return <div class="words" dir="auto"><Boundary instead={plain}><Markdown text={text} /></Boundary></div>;
-}
 
 interface RunningProps {
   turn: Turn;
@@ -82,19 +64,21 @@ interface RunningProps {
 
 /** A turn that is not over, or not stored as far as this tab knows. */
 export function RunningTurn({ turn, asked, ...failure }: RunningProps) {
-  const runs = turn.status === 'waiting' || turn.status === 'streaming';
+  const { status } = turn;
+  const runs = status === 'waiting' || status === 'streaming';
+  const state = runs || status === 'awaiting' ? status : 'over';
   return (
     <>
       {turn.content && !asked && (
         <article class="message user">
           <h2 class="unseen">You</h2>
-          <Words role="user" text={turn.content} />
+          <Plain text={turn.content} />
         </article>
       )}
-      {(turn.text || runs) && (
+      {(turn.text || turn.parts || runs) && (
         <article class="message assistant" aria-busy={runs}>
           <h2 class="unseen">Reply</h2>
-          <Words role="assistant" text={turn.text} />
+          <Reply reply={{ ...turn, chatId: turn.chatId!, messageId: turn.messageId! }} state={state} />
           {runs && <p class="typing"><span class="unseen">The reply is being written.</span><i /><i /><i /></p>}
         </article>
       )}

@@ -1,6 +1,8 @@
 import { useEffect, useState } from 'preact/hooks';
 import { storageKey } from '../session';
-import { follow, isOver, newTurn, tryAgain, watchedTurn, type Api, type NewMessage, type Turn } from '../throughline';
+import {
+  answerTurn, follow, isOver, newTurn, tryAgain, watchedTurn, type Api, type CallAnswer, type KnownReply, type NewMessage, type Turn,
+} from '../throughline';
 
 /** Received text may be stored this much later, in milliseconds: missing text then comes again. */
 const SAVE_WITHIN = 1000;
@@ -56,9 +58,26 @@ export class Turns {
 
   /** A reply that runs for another device, or for this one before a reload. */
   watch(reply: { chatId: string; messageId: string }): void {
-    if (this.of(reply.chatId).some((turn) => turn.messageId === reply.messageId || !isOver(turn))) return;
-    const turn = watchedTurn(reply);
-    this.#turns.set(reply.messageId, turn);
+    const turns = this.of(reply.chatId);
+    const known = turns.find((turn) => turn.messageId === reply.messageId);
+    if (turns.some((turn) => !isOver(turn)) || (known && known.status !== 'awaiting')) return;
+    this.#goOn(watchedTurn({ ...reply, text: known?.text, parts: known?.parts }));
+  }
+
+  /** Answers a call of a reply, which may be running, and reads on. */
+  answer(reply: KnownReply, callId: string, answer: CallAnswer): void {
+    const turns = this.of(reply.chatId);
+    const known = turns.find((turn) => turn.messageId === reply.messageId);
+    if (known?.status === 'waiting' || turns.some((turn) => turn !== known && !isOver(turn))) return;
+    const { clientMessageId, content, userMessageId } = known ?? {};
+    this.#goOn({ ...answerTurn(reply, callId, answer), clientMessageId, content, userMessageId });
+  }
+
+  /** The turn takes the place of what was known of its reply. */
+  #goOn(turn: Turn): void {
+    for (const one of this.of(turn.chatId)) if (one.messageId === turn.messageId) this.drop(one);
+    this.#turns.set(turn.clientMessageId ?? turn.messageId!, turn);
+    this.#save(turn);
     this.#follow(turn);
     this.#tell();
   }
@@ -134,7 +153,7 @@ export class Turns {
   #heard = ({ key, newValue }: StorageEvent): void => {
     if (!key?.startsWith(this.#prefix)) return;
     const known = this.#turns.get(key.slice(this.#prefix.length));
-    if (known && (this.#followed.has(known) || known.status === 'complete' || known.status === 'cancelled')) return; // its end comes here as well
+    if (known && (this.#followed.has(known) || (isOver(known) && known.status !== 'failed'))) return; // its end comes here as well
     if (!newValue) return known && this.drop(known);
     const turn: Turn = Object.assign(known ?? {}, JSON.parse(newValue));
     this.#turns.set(turn.clientMessageId!, turn);

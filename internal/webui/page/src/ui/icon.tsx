@@ -1,6 +1,7 @@
 const paths = {
   again: 'M19 12a7 7 0 1 1-2.200-5.100M19 4v4h-4',
   back: 'M15 5l-7 7 7 7',
+  call: 'M13 3L5 14h6l-1 7 8-11h-6z',
   close: 'M6 6l12 12M18 6L6 18',
   copy: 'M9 9h10v11H9zM5 15V4h10',
   edit: 'M4 20l1-4L16 5l3 3L8 19zM13.5 7.5l3 3',
