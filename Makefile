@@ -4,7 +4,7 @@
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help run cells demo inspect migrate test lint bench quality load generate fmt fuzz crash failover mutations past release image
+.PHONY: help run cells demo inspect migrate test lint bench quality load generate fmt fuzz crash failover mutations past calls release image
 
 TOOL := go tool -modfile=tools/go.mod
 GO_FILES = $(shell find . -name '*.go' -not -path '*/node_modules/*' -not -path './.local/*')
@@ -76,6 +76,12 @@ past: ## change the past of chats: random histories, words taken back under kill
 	@.local/bin/withpg -pg 15 -- go test -vet=off -timeout 10h -v ./internal/proof/past -args -histories $(or $(HISTORIES),10000)
 	@.local/bin/withpg -pg 15 -- go test -vet=off -timeout 10h -v ./internal/proof/people -run 'TestWordsTakenBack|TestOneWinner' \
 		-args -canaries $(or $(CANARIES),500) -races $(or $(RACES),1000)
+
+calls: ## replies with tools: kills at 12 points, waiting, both wires, faults, cuts (ROUNDS=200 WAITING=1000 RANDOM=60; DOC=1 writes the docs)
+	@scripts/setup test
+	@go build -o .local/bin/withpg ./internal/testkit/withpg
+	@.local/bin/withpg -pg 15 -- go test -vet=off -timeout 10h -v ./internal/proof/tools -args -rounds $(or $(ROUNDS),200) \
+		-waiting $(or $(WAITING),1000) -scripts $(or $(RANDOM),60) -faults 200 -cuts 200 $(if $(DOC),-doc)
 
 fuzz: ## feed every decoder odd bytes, each fuzz target for FUZZTIME (30s) in turn (ONLY=regular expression)
 	@FUZZTIME=$(or $(FUZZTIME),30s) scripts/fuzz $(if $(ONLY),'$(ONLY)')
