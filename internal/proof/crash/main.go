@@ -143,6 +143,8 @@ func (h *harness) rows(ctx context.Context) (rows []row, err error) {
 		number("replies asked for again", t.Regenerated),
 		number("versions selected", t.Selected),
 	}
+	ran, keys, most := h.system.Tools.Ran()
+	rows = append(rows, number("calls that a tool ran for", keys), number("requests for them", ran), number("most requests of one call", most))
 	for _, attack := range attacks {
 		rows = append(rows, number(attack.name, h.struck[attack.name]))
 	}

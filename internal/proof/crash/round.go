@@ -53,7 +53,7 @@ func newTalk() *people.Talk {
 	return &people.Talk{
 		Subjects: people.Subjects{Words: []string{"spinnaker", "gherkin", "sextant", "zither"}}, NoVectorIn: 40,
 		Words: people.Range{Least: 4, Most: 23}, Reply: people.Range{Least: 5, Most: 54}, LongReply: people.Range{Least: 180, Most: 180, Every: 16},
-		Pace: [2]time.Duration{20 * time.Millisecond, 20 * time.Millisecond}, Summary: 400 * time.Millisecond, Lists: true,
+		Pace: [2]time.Duration{20 * time.Millisecond, 20 * time.Millisecond}, Summary: 400 * time.Millisecond, Lists: true, ErrandEvery: 4,
 	}
 }
 
@@ -93,7 +93,7 @@ func newHarness(ctx context.Context, o options, progress io.Writer) (h *harness,
 	h.system, err = people.Start(ctx, people.Plan{
 		Source: o.source, Build: o.build, Commands: []string{"serve", "serve --no-workers", "work", "work"}, Settings: settings(),
 		Postgres: map[string]string{"shared_buffers": "64MB", "max_connections": "200", "wal_log_hints": "on", "wal_keep_size": "1GB"}, // for pg_rewind
-		Script:   talk.Answer, Subjects: &talk.Subjects,
+		Script:   talk.Answer, Subjects: &talk.Subjects, Tools: true,
 	}, progress)
 	return h, err
 }
@@ -155,6 +155,7 @@ func (h *harness) leg(ctx context.Context, first, last int) {
 	giveUp := time.AfterFunc(h.within, hangUp)
 	defer giveUp.Stop()
 	wait.Wait()
+	h.expire(ctx, 1)
 	h.quiet(ctx, restarted)
 }
 
@@ -171,6 +172,7 @@ func (h *harness) round(ctx context.Context, n int) {
 		h.strike(ctx, strike == 0 && n%h.crashEvery == 0)
 	}
 	h.enqueueTwice(ctx)
+	h.expire(ctx, .2)
 	h.report(people.WatchedBroken("processes", h.system.Ended()...))
 	h.look(ctx, nil, people.Always)
 }
@@ -242,6 +244,11 @@ func (h *harness) enqueueTwice(ctx context.Context) {
 		 cross join (values ('compact_topic'), ('compact_topic')) as job (kind)
 		union all
 		select kind, '{}', 'maintenance', 1 from (values ('decay_topics'), ('merge_topics')) as job (kind)`, duplicates))
+}
+
+// expire lets that share of the replies that wait for their users have waited for as long as they may.
+func (h *harness) expire(ctx context.Context, share float64) {
+	kit.Must(h.system.Admin.Exec(ctx, `update public.messages set lease_until = now() where status = 'awaiting' and random() < $1`, share))
 }
 
 // look runs the checks that must hold now, and reports what they find together with what else was found.

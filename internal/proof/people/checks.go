@@ -3,6 +3,7 @@ package people
 import (
 	"context"
 	_ "embed"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"regexp"
@@ -99,8 +100,10 @@ func (s *System) Examine(ctx context.Context, r *Record, limits Limits, prompts 
 	conn := kit.Must(pgx.Connect(ctx, s.Postgres.AdminDSN())) // a new one: it may have crashed a moment ago
 	defer func() { _ = conn.Close(ctx) }()                    // which ends an open transaction
 	kit.Must(conn.Exec(ctx, placesTable+"; set jit = off"))   // compiling the search of a hundred columns takes longer than the search
+	ran := s.Tools.runs()                                     // before the snapshot: their calls are in it
 	tx, e, err := gather(ctx, conn, r, prompts)
 	kit.Check(err)
+	e.ran = ran
 	found = kit.Must(examine(ctx, tx, e, limits, checks))
 	return found, errors.Join(tx.Commit(ctx), keepPlaces(ctx, conn))
 }
@@ -111,6 +114,7 @@ type evidence struct {
 	talk          *Talk
 	before, after known
 	prompts       []Prompt
+	ran           [][]any // tools
 }
 
 // gather opens a snapshot of the database between two copies of the record, and returns both.
@@ -146,6 +150,8 @@ create temp table heard_messages (
   chat_id uuid, message_id uuid, deletion int, path int) on commit drop;
 create temp table heard_replies (
   reply_id uuid primary key, client_id uuid, text text, certain int, ended text, deletion int, path int) on commit drop;
+create temp table heard_answers (reply_id uuid, call_id text, value jsonb) on commit drop;
+create temp table tool_runs (reply_id uuid, call_id text, arguments jsonb) on commit drop;
 create temp table prompts (client_id uuid primary key, marks text[]) on commit drop;
 create index on heard_messages (message_id);
 create index on heard_messages (chat_id);
@@ -153,7 +159,7 @@ create index on heard_replies (client_id);`
 
 func (e evidence) load(ctx context.Context, tx pgx.Tx) {
 	kit.Must(tx.Exec(ctx, evidenceTables))
-	var messages, replies, prompts [][]any
+	var messages, replies, prompts, answers [][]any
 	paths := map[uuid.UUID]whether{} // by the client ids of the requests
 	replied := map[int]whether{}     // by the number: of any reply to the message
 	for i, now := range e.after.messages {
@@ -180,7 +186,12 @@ func (e evidence) load(ctx context.Context, tx pgx.Tx) {
 	for _, p := range e.prompts {
 		prompts = append(prompts, []any{p.clientID, p.marks})
 	}
-	for table, rows := range map[string][][]any{"heard_messages": messages, "heard_replies": replies, "prompts": prompts} {
+	for _, s := range e.before.said {
+		answers = append(answers, []any{s.reply, s.call, json.RawMessage(Encode(s.value))})
+	}
+	for table, rows := range map[string][][]any{
+		"heard_messages": messages, "heard_replies": replies, "prompts": prompts, "heard_answers": answers, "tool_runs": e.ran,
+	} {
 		columns, _ := tx.Query(ctx, "select attname::text from pg_attribute where attrelid = $1::regclass and attnum > 0 order by attnum", table)
 		kit.Must(tx.CopyFrom(ctx, pgx.Identifier{table}, kit.Must(pgx.CollectRows(columns, pgx.RowTo[string])), pgx.CopyFromRows(rows)))
 		kit.Must(tx.Exec(ctx, "analyze "+table))

@@ -2,7 +2,8 @@
 -- is good. "always" holds at any moment, in one snapshot; "quiet" once everything runs again and no one talks;
 -- "greeted" after one more message in every chat. The queries that read heard_messages and heard_replies (what clients
 -- sent and heard), crash.places (which place every message was seen at), crash.pauses (when memories were off), topic_rows (what topics have), or traces (where
--- words of deleted messages are) need the harness. The others need only a project, and may be run by hand:
+-- words of deleted messages are), heard_answers (what servers took as the answers to calls), or tool_runs (which tools ran)
+-- need the harness. The others need only a project, and may be run by hand:
 -- the five numbers of due_folds are the server's MEMORY_ settings.
 
 -- check: acknowledged, always
@@ -43,16 +44,49 @@ select a.id, a.status, a.content, h.text from heard_replies h join public.messag
    and not (a.status in ('interrupted', 'cancelled') and starts_with(h.text, a.content));
 
 -- check: last_moment_only, always
--- A reply that was broken off holds all that was heard of it but the last moment, unless Postgres was away or its server frozen.
+-- A reply without tools that was broken off holds all that was heard of it but the last moment, unless Postgres was away or its server frozen.
 select a.id, a.status, length(a.content) as stored, h.certain, length(h.text) as heard
   from heard_replies h join public.messages a on a.id = h.reply_id
- where a.status in ('interrupted', 'cancelled') and length(a.content) < h.certain;
+ where a.status in ('interrupted', 'cancelled') and length(a.content) < h.certain and a.parts is null;
 
 -- check: end_is_true, always
 -- A reply whose completion was seen is complete with exactly that text, and one that was seen cancelled is cancelled.
 select a.id, a.status, a.content, h.ended, h.text from heard_replies h join public.messages a on a.id = h.reply_id
  where h.ended = 'completion' and (a.status <> 'complete' or a.content <> h.text)
     or h.ended = 'message.cancelled' and a.status <> 'cancelled';
+
+-- check: one_result_a_call, always
+-- A call of a tool comes before what belongs to it; it has one result at most, and exactly one when its reply is complete or cancelled.
+with calls as (
+  select m.id, m.status, p.part ->> 'call_id' as call_id, array_agg(p.part ->> 'type' order by p.n) as types
+    from public.messages m cross join lateral jsonb_array_elements(m.parts) with ordinality p (part, n)
+   where p.part ? 'call_id' group by m.id, p.part ->> 'call_id')
+select c.* from calls c cross join lateral (select cardinality(array_positions(c.types, 'tool_result')) as results) r
+ where array_positions(c.types, 'tool_call') <> '{1}' or r.results > 1 or c.status in ('complete', 'cancelled') and r.results = 0;
+
+-- check: parts_in_place, always
+-- The places of a reply's parts grow, and lie in its text.
+select m.id, m.status, m.content, m.parts from public.messages m
+ where exists (select from (select (p.part ->> 'at')::int as at, lag((p.part ->> 'at')::int, 1, 0) over (order by p.n) as before
+                              from jsonb_array_elements(m.parts) with ordinality p (part, n)) place
+                where place.at not between place.before and length(m.content));
+
+-- check: answers_kept, always
+-- An answer to a call that a server took is in the reply.
+select h.*, a.status, a.parts from heard_answers h join public.messages a on a.id = h.reply_id
+ where not exists (select from jsonb_array_elements(a.parts) p (part)
+                    where p.part ->> 'call_id' = h.call_id and h.value = coalesce(p.part -> 'approved', p.part -> 'output'));
+
+-- check: only_calls_run, always
+-- A tool ran only for calls that were stored before, each time with the arguments of the call.
+select r.*, a.status, a.parts from tool_runs r join public.messages a on a.id = r.reply_id
+ where not exists (select from jsonb_array_elements(a.parts) p (part)
+                    where p.part ->> 'type' = 'tool_call' and p.part ->> 'call_id' = r.call_id and p.part -> 'arguments' = r.arguments);
+
+-- check: no_state_of_the_ended, always
+-- No state of its tools is kept of a reply that is complete or cancelled.
+select d.message_id, m.status from public.message_deltas d join public.messages m on m.id = d.message_id
+ where d.start_char = -1 and m.status in ('complete', 'cancelled');
 
 -- check: deleted_stays_deleted, always
 -- A message whose deletion was acknowledged is gone.
@@ -391,9 +425,14 @@ select i.chat_id, i.seq, i.resting, i.embedding is not null as has_vector, t.sta
 -- No reply is left running.
 select m.id, m.chat_id, m.lease_until from public.messages m where m.status = 'streaming';
 
+-- check: awaits_in_time, quiet
+-- No reply waits for its user beyond its time.
+select m.id, m.chat_id, m.lease_until from public.messages m where m.status = 'awaiting' and (m.lease_until > now()) is not true;
+
 -- check: no_deltas, quiet
--- Nothing is left of the records of running replies.
-select d.message_id, count(*), max(m.status) from public.message_deltas d left join public.messages m on m.id = d.message_id group by d.message_id;
+-- Nothing is left of the records of running replies, but of what may go on.
+select d.message_id, count(*), max(m.status) from public.message_deltas d left join public.messages m on m.id = d.message_id
+ where d.start_char >= 0 or coalesce(m.status, '') not in ('awaiting', 'failed', 'interrupted') group by d.message_id;
 
 -- check: nothing_due, quiet
 -- No chat waits for a fold.

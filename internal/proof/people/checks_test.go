@@ -2,6 +2,7 @@ package people
 
 import (
 	"context"
+	"encoding/json"
 	"maps"
 	"slices"
 	"strings"
@@ -33,6 +34,7 @@ type story struct {
 	asks    []*message
 	replies []uuid.UUID
 	prompts []Prompt
+	ran     [][]any
 }
 
 // newStory has three turns in the first chat, two of them in the brief; the third was tried twice; then a fourth.
@@ -51,6 +53,7 @@ func newStory(t *testing.T) *story {
 		s.exec(t, `insert into public.chats (id, user_id) values ($1, $2)`, chat, s.user)
 	}
 	s.reply(t, s.ask(t, s.chats[0], 0), streaming.EventCompleted)
+	s.call(t)
 	s.reply(t, s.ask(t, s.chats[0], 1), streaming.EventCancelled)
 	third := s.ask(t, s.chats[0], 2)
 	s.reply(t, third, streaming.EventFailed)
@@ -96,6 +99,18 @@ func (s *story) reply(t *testing.T, m *message, end string) {
 	s.record.end(id, end, -1)
 	s.record.replies[id].growth = []growth{{time.Now().Add(-time.Minute), chars}, {time.Now(), chars}} // heard long ago, and alive a moment ago
 	s.replies = append(s.replies, id)
+}
+
+// call gives the first reply a call of each kind.
+func (s *story) call(t *testing.T) {
+	t.Helper()
+	s.exec(t, `update public.messages set parts = '[{"type": "tool_call", "at": 2, "call_id": "a", "arguments": {"n": 1}},
+		{"type": "tool_call", "at": 2, "call_id": "b"}, {"type": "tool_approval", "at": 2, "call_id": "a", "approved": true},
+		{"type": "tool_result", "at": 2, "call_id": "b", "output": "seen"}, {"type": "tool_result", "at": 2, "call_id": "a", "output": 1}]'
+		where id = $1`, s.replies[0])
+	s.record.took(said{s.replies[0], "a", true})
+	s.record.took(said{s.replies[0], "b", "seen"})
+	s.ran = [][]any{{s.replies[0], "a", json.RawMessage(`{"n": 1}`)}}
 }
 
 // fold brings the first two turns into the first chat's brief.
@@ -173,6 +188,7 @@ func (s *story) found(t *testing.T, prompts []Prompt, statement string, checks [
 	tx, evidence, err := gather(t.Context(), s.conn, s.record, prompts)
 	require.NoError(t, err)
 	defer func() { _ = tx.Rollback(t.Context()) }()
+	evidence.ran = s.ran
 	// What triggers and constraints forbid is what the checks are for, should one of those be missing.
 	broken := strings.NewReplacer("$chat", quoted(s.chats[0]), "$user", quoted(s.user), "$ask1", quoted(s.asks[0].id), "$ask2", quoted(s.asks[1].id),
 		"$gone", quoted(s.asks[4].id), "$said1", quoted(s.replies[0]), "$said2", quoted(s.replies[1]),
@@ -192,12 +208,18 @@ var breaks = map[string]string{
 	"acknowledged": `delete from public.messages where id = $ask1`,
 	"sent_once": `insert into public.messages (id, chat_id, user_id, seq, role, content, token_count)
 		select gen_random_uuid(), chat_id, user_id, 99, role, content, 1 from public.messages where id = $ask1`,
-	"nothing_invented": `update public.messages set content = 'ask1 and no more' where id = $ask1`,
-	"answer_fits":      `update public.messages set content = left(content, -1) where id = $said1`,
-	"reply_kept":       `delete from public.messages where id = $said2`,
-	"heard_is_stored":  `update public.messages set status = 'failed', content = left(content, 3) where id = $said1`,
-	"last_moment_only": `update public.messages set content = '' where id = $first3`,
-	"end_is_true":      `update public.messages set status = 'interrupted' where id = $said2`,
+	"nothing_invented":      `update public.messages set content = 'ask1 and no more' where id = $ask1`,
+	"answer_fits":           `update public.messages set content = left(content, -1) where id = $said1`,
+	"reply_kept":            `delete from public.messages where id = $said2`,
+	"heard_is_stored":       `update public.messages set status = 'failed', content = left(content, 3) where id = $said1`,
+	"last_moment_only":      `update public.messages set content = '' where id = $first3`,
+	"end_is_true":           `update public.messages set status = 'interrupted' where id = $said2`,
+	"one_result_a_call":     `update public.messages set parts = parts - 4 where id = $said1`,
+	"parts_in_place":        `update public.messages set parts = jsonb_set(parts, '{1,at}', '1') where id = $said1`,
+	"answers_kept":          `update public.messages set parts = jsonb_set(parts, '{2,approved}', 'false') where id = $said1`,
+	"only_calls_run":        `update public.messages set parts = jsonb_set(parts, '{0,arguments,n}', '2') where id = $said1`,
+	"no_state_of_the_ended": `insert into public.message_deltas values ($said1, $user, -1, '', '{}')`,
+	"awaits_in_time":        `update public.messages set status = 'awaiting', lease_until = now() where id = $said1`,
 	"deleted_stays_deleted": `insert into public.messages (id, chat_id, user_id, seq, role, content, token_count)
 		values ($gone, $chat, $user, 99, 'user', 'back again', 1)`,
 	"deleted_leaves_no_word":     `insert into river.river_job (kind, max_attempts, args) values ('x', 1, '{"said": "ask5 words"}')`,
@@ -336,6 +358,22 @@ func TestPathAsChosen(t *testing.T) {
 		assert.Lenf(t, s.found(t, nil, "", check), c.kept, "kept, %d ends", len(c.ends))
 		assert.Lenf(t, s.found(t, nil, `update public.messages m set superseded_by = $said1 from public.messages o
 			where o.id = $said3 and m.chat_id = o.chat_id and m.seq > o.seq`, check), c.replaced, "replaced, %d ends", len(c.ends))
+	}
+}
+
+// A result that comes before its call, twice, or without one is no more a result than none; a place after the end of the text is none.
+func TestChecksOfCalls(t *testing.T) {
+	t.Parallel()
+	s, checks := newStory(t), Checks()
+	for name, parts := range map[string]string{
+		"before": `(parts - 0) || (parts -> 0)`, "twice": `parts || (parts -> 3)`, "without a call": `parts - 1`, "beyond": `jsonb_set(parts, '{4,at}', '9999')`,
+	} {
+		found := s.found(t, nil, `update public.messages set parts = `+parts+` where id = $said1`, checks)
+		want := "one_result_a_call"
+		if name == "beyond" {
+			want = "parts_in_place"
+		}
+		assert.Truef(t, slices.ContainsFunc(found, func(v Violation) bool { return v.Name == want }), "%s: %+v", name, found)
 	}
 }
 

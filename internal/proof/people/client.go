@@ -74,7 +74,8 @@ type attempt struct {
 	m              *message
 	chat           uuid.UUID
 	server, cursor string
-	again          bool // the reply has ended before: its words come late
+	again          bool  // the reply has ended before: its words come late
+	said           *said // the answer to a call that it is; nil for none
 	// enough is called with the number of deltas received so far. When it returns true the connection is dropped. It may be nil.
 	enough func(deltas int) bool
 }
@@ -96,6 +97,9 @@ func (p *Person) post(ctx context.Context, a attempt) (settled bool, next string
 	}
 	if files := p.record.Talk.FilesOf(a.m.number); files != nil && a.m.again == nil {
 		body["files"] = files
+	}
+	if p.record.Talk.ErrandEvery > 0 {
+		body["tools"] = p.record.Talk.errand(a.m.number).offered()
 	}
 	return p.stream(ctx, a, http.MethodPost, path, []byte(Encode(body)))
 }
@@ -121,11 +125,17 @@ func (p *Person) stream(ctx context.Context, a attempt, method, path string, bod
 	defer func() { _ = response.Body.Close() }()
 	switch response.StatusCode {
 	case http.StatusOK:
+		if a.said != nil {
+			p.record.took(*a.said)
+		}
 		return p.read(ctx, response.Body, a, began)
 	case http.StatusNoContent:
 		return false, "" // the cursor was at the end of a reply that broke off
 	}
 	refused := refusal(response)
+	if refused.Code == fault.CallSettled && a.said != nil && !p.record.toldOf(*a.said) {
+		return false, a.cursor // by the other device, or because the reply was stopped or expired
+	}
 	p.record.fail(refused.Error())
 	if refused.Code != "" && !patientCodes[refused.Code] {
 		p.complain("ask%d: %s %s answers %v", a.m.number, method, path, refused)
@@ -152,6 +162,10 @@ func (p *Person) read(ctx context.Context, body io.Reader, a attempt, began time
 		end, after := h.take(e)
 		if end != "" {
 			_, _ = io.Copy(io.Discard, body) // so that the connection can be used again
+			if end == streaming.EventAwaiting {
+				a.cursor = h.cursor
+				return p.answer(ctx, a, h.waits)
+			}
 			return end != streaming.EventFailed, ""
 		}
 		h.cursor = cmp.Or(after, h.cursor)
@@ -167,6 +181,7 @@ type hearing struct {
 	*Person
 	attempt
 	began     time.Time
+	waits     streaming.Awaiting
 	goesOn    bool // it was asked for with a cursor
 	resumed   bool // another connection was there before
 	elsewhere bool // another server writes the reply
@@ -191,6 +206,11 @@ func (h *hearing) take(e kit.Event) (end, cursor string) {
 			h.deltas++
 			h.measure(delta.Delta)
 			return "", delta.MessageID.String() + ":" + strconv.Itoa(h.record.grow(delta))
+		}
+	case streaming.EventAwaiting:
+		if waits, ok := decode[streaming.Awaiting](h.record, e.Data); ok {
+			h.waits = waits
+			return e.Name, ""
 		}
 	case streaming.EventCompleted:
 		if completed, ok := decode[streaming.Completed](h.record, e.Data); ok {

@@ -56,6 +56,7 @@ func StartModel(script Script, vectors *Subjects) (m *Model, err error) {
 func (m *Model) look(r *offline.Request) {
 	odd := ""
 	switch purpose, format := r.Metadata["purpose"], r.TextOptions.Format; {
+	case r.API == offline.APIChat: // which has no purpose and stores nothing
 	case purpose == "":
 		odd = "a call without a purpose"
 	case r.Store:
@@ -78,6 +79,7 @@ func (m *Model) Irregular() error {
 	defer m.mu.Unlock()
 	odd := m.odd
 	m.odd = nil
+	odd = append(odd, m.Server.Irregular()...)
 	for _, refusal := range m.Refused() {
 		odd = append(odd, fmt.Sprintf("a call was refused: %+v", refusal))
 	}

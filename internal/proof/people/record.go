@@ -28,6 +28,7 @@ type Record struct {
 	repliesTo map[*message][]*reply
 	outages   []outage
 	left      map[uuid.UUID]deletion // accounts
+	said      []said                 // answers to calls that a server took
 	broken    []string               // answers that contradict themselves or earlier ones
 	failures  map[string]int
 	selected  int // versions
@@ -312,13 +313,14 @@ func (r *Record) whereabouts(m *message) (chat uuid.UUID, acknowledged bool, hom
 type known struct {
 	messages []message
 	replies  []reply
+	said     []said
 	broken   []string
 	selected int
 }
 
 func (r *Record) now() known {
 	defer r.lock()()
-	k := known{broken: slices.Clone(r.broken), selected: r.selected}
+	k := known{said: slices.Clone(r.said), broken: slices.Clone(r.broken), selected: r.selected}
 	for _, m := range r.messages {
 		one := *m
 		one.deletion = max(m.deletion, r.left[m.user])

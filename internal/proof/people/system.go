@@ -45,6 +45,7 @@ type Plan struct {
 	Script   Script            // of the model; nil for the model's own answers
 	Subjects *Subjects         // makes the vectors; nil for the keyless embedder
 	NoVector bool              // there are none
+	Tools    bool              // the servers have tools
 	// Idle is how long the program's connections to Postgres stay open without work; 0 for its default of half an hour,
 	// with which connections that leak cannot be told from the others.
 	Idle time.Duration
@@ -61,6 +62,7 @@ type System struct {
 	Settings map[string]string // the ones that Run starts with
 	HTTP     *http.Client
 	Kills    int
+	Tools    *Tools // nil for none
 
 	// Embedder is the keyless one; nil where another one makes the vectors, or none.
 	Embedder *embedder.Embedder
@@ -144,6 +146,10 @@ func (s *System) set(ctx context.Context) {
 	default:
 		s.Embedder = kit.Must(embedder.Start(ctx, s.plan.Source, slog.New(slog.DiscardHandler)))
 		s.Settings["EMBEDDING_MODEL"], s.Settings["EMBEDDING_BASE_URL"] = embedder.Model, s.Embedder.BaseURL()
+	}
+	if s.plan.Tools {
+		s.Settings["TOOLS_FILE"] = filepath.Join(s.folder, "tools.json")
+		s.Tools = kit.Must(startTools(s.Settings["TOOLS_FILE"]))
 	}
 	maps.Copy(s.Settings, s.plan.Settings)
 }
@@ -293,6 +299,9 @@ func (s *System) Close(keep bool) error {
 	}
 	if s.Model != nil {
 		errs = append(errs, s.Model.Close())
+	}
+	if s.Tools != nil {
+		errs = append(errs, s.Tools.server.Close())
 	}
 	if s.Admin != nil {
 		s.Admin.Close()

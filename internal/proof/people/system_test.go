@@ -1,7 +1,11 @@
 package people
 
 import (
+	"encoding/json"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -70,6 +74,40 @@ func TestTalk(t *testing.T) {
 	assert.Truef(t, late <= 0 && late >= -time.Second, "the first word is due %s later", late)
 	talk.Answer(&offline.Request{Kind: offline.KindTopic, Text: "ask6"})
 	assert.True(t, talk.isRead(6) && !talk.isRead(7), "a message that is read is not known, or another one is")
+}
+
+// A reply with an errand is the same text in two steps, with the calls between them.
+func TestErrands(t *testing.T) {
+	t.Parallel()
+	talk := testTalk()
+	assert.Nil(t, talk.errand(4).calls)
+	talk.ErrandEvery = 4
+	assert.Empty(t, talk.errand(5).offered())
+	r := &offline.Request{Kind: offline.KindReply, Current: talk.Question(4)}
+	before := talk.Answer(r).Items
+	require.Len(t, before, 2)
+	r.Step++
+	after := talk.Answer(r).Items
+	require.Len(t, after, 1)
+	assert.Equal(t, talk.ReplyTo(4), before[0].(offline.Text).Text+after[0].(offline.Text).Text)
+	assert.Equal(t, offline.Call{Name: "order", Arguments: map[string]int{"n": 4}}, before[1])
+	assert.Len(t, talk.errand(4).offered(), 3)
+}
+
+// The same key does the same: other arguments are noticed.
+func TestToolsCount(t *testing.T) {
+	t.Parallel()
+	tools, err := startTools(filepath.Join(t.TempDir(), "tools.json"))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = tools.server.Close() })
+	for _, arguments := range []string{`{"n":1}`, `{"n":1}`, `{"n": 1}`} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/look", strings.NewReader(arguments))
+		r.Header.Set("Idempotency-Key", "reply:call")
+		tools.ServeHTTP(httptest.NewRecorder(), r)
+	}
+	requests, keys, most := tools.Ran()
+	assert.Equal(t, []int{3, 1, 3}, []int{requests, keys, most})
+	assert.Equal(t, [][]any{{"reply", "call", json.RawMessage(`"different ones"`)}}, tools.runs())
 }
 
 // A process that crashes writes no JSON; that is an error as one that it logs.

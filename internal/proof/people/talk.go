@@ -24,6 +24,7 @@ type Talk struct {
 	Files        Range         // words of each of the files that one message in so many brings
 	NoVectorIn   int           // one request for vectors in so many fails, at random; 0 for none
 	SayEvery     int           // one message in so many says something to remember
+	ErrandEvery  int           // for one message in so many the model calls tools; 0 for none
 	First        time.Duration // from the question to the first word
 	Pace         [2]time.Duration
 	Summary      time.Duration // what a summary or an extraction takes at most
@@ -212,7 +213,11 @@ func (t *Talk) reply(r *offline.Request) offline.Answer {
 	text := t.ReplyTo(n)
 	const bytesPerToken = 4 // accurate enough here, and counting costs CPU
 	usage := offline.Usage{Input: len(r.Text) / bytesPerToken, Output: len(text) / bytesPerToken}
-	return offline.Answer{Text: text, Latency: t.First, PieceDelay: t.pace(n), Usage: &usage}
+	answer := offline.Answer{Text: text, Latency: t.First, PieceDelay: t.pace(n), Usage: &usage}
+	if e := t.errand(n); e.calls != nil {
+		answer.Items = e.steps(r, n, text)
+	}
+	return answer
 }
 
 // extractAll is a model that makes a memory of what a user says, and of what the assistant said, which nothing may be made of.
