@@ -22,7 +22,7 @@ const enoughTurns = 6
 const shortly = 5 * time.Second
 
 // answered is how soon a chat is looked at again of which a reply waits for its user, who may take a day.
-const answered = 10 * time.Minute
+const answered = time.Minute
 
 // plan returns the range to read. Without one, wait is how long it is until the chat is due, and 0 says that nothing is
 // left in it. A range never ends within a turn or before the end of a running reply.
