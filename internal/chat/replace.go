@@ -107,6 +107,8 @@ func (s *Service) takeOver(ctx context.Context, user auth.Principal, arrived tim
 		})
 	})
 	switch {
+	case fault.CodeOf(err) == fault.MessageNotFound:
+		return nil, nil //nolint:nilnil // deleted meanwhile: the message is looked for again
 	case err != nil:
 		return nil, err
 	case reply.Status.Open() || reply.continues() && !goesOn(reply.Parts): // another request was first, or it waits now

@@ -251,7 +251,7 @@ func TestPlan(t *testing.T) {
 		"a running reply alone":               {said: "us", rested: rested, wait: time.Second},
 		"a running reply alone, due":          {said: "us", now: true, wait: shortly},
 		"a waiting reply alone":               {said: "uw", rested: rested, wait: answered},
-		"a waiting reply alone, due":          {said: "uw", now: true, wait: answered},
+		"a waiting reply alone, due":          {said: "uw", now: true, wait: 2 * time.Minute},
 		"a waiting reply after others":        {said: "uauw", rested: rested, want: Range{From: 1, To: 2, Turns: 1}},
 		"a running reply of an earlier turn":  {said: "uasua", rested: rested, wait: time.Second},
 		"tools and blank replies count along": {said: "utbuatb", rested: rested, want: Range{From: 1, To: 7, Turns: 2}},

@@ -86,6 +86,9 @@ type harness struct {
 // newHarness builds the program and starts all but the program's processes.
 func newHarness(ctx context.Context, o options, progress io.Writer) (h *harness, err error) {
 	talk := newTalk()
+	if !o.tools {
+		talk.ErrandEvery = 0
+	}
 	h = &harness{
 		options: o, progress: progress, checks: people.Checks(), record: &people.Record{Talk: talk}, struck: map[string]int{},
 		chance: rand.New(rand.NewPCG(o.seed, 0)), //nolint:gosec // repeatable by its seed
