@@ -87,10 +87,10 @@ select m.seq, o.value::jsonb as value
  order by m.seq desc limit 30;
 
 -- name: SettleExtraction :exec
--- Notes that nothing is due, unless something was said since.
+-- Notes that nothing is due, unless something was said since. Messages off the path are nothing, here and below.
 update throughline.own_briefs b set extract_due_at = null
  where b.chat_id = sqlc.arg(chat_id) and b.extract_due_at is not null
-   and not exists (select from throughline.own_messages m where m.chat_id = b.chat_id and m.seq > b.extracted_seq);
+   and not exists (select from throughline.own_messages m where m.chat_id = b.chat_id and m.seq > b.extracted_seq and m.superseded_by is null);
 
 -- name: ReadMemoryVersion :one
 select version from throughline.own_memory_users;
@@ -200,7 +200,7 @@ update throughline.own_briefs b
                (count(*) filter (where m.status in ('streaming', 'awaiting')) > 0)::int as running,
                coalesce(max(m.created_at), now()) as said_at
           from (select r.role, r.token_count, r.status, r.created_at from throughline.own_messages r
-                 where r.chat_id = sqlc.arg(chat_id) and r.seq > sqlc.arg(seq_to)::bigint order by r.seq limit 200) m) rest
+                 where r.chat_id = sqlc.arg(chat_id) and r.seq > sqlc.arg(seq_to)::bigint and r.superseded_by is null order by r.seq limit 200) m) rest
  where b.chat_id = sqlc.arg(chat_id)
 returning (b.extract_due_at is not null)::bool as due, coalesce(b.extract_due_at = '-infinity', false)::bool as due_now,
           (case when b.extract_due_at > '-infinity' then b.extract_due_at else now() end)::timestamptz as due_at;
@@ -231,7 +231,8 @@ select pg_notify('throughline_read', sqlc.arg(chat_id)::uuid::text);
 -- row: api.Extraction + extracted_seq, whole_seq
 -- As the user. whole_seq is the last message before the turn of a reply that has not ended; with the last row of the ledger.
 select b.extracted_seq,
-       coalesce(running.seq - 1, (select m.seq from public.messages m where m.chat_id = b.chat_id order by m.seq desc limit 1), 0)::bigint as whole_seq,
+       coalesce(running.seq - 1, (select m.seq from public.messages m where m.chat_id = b.chat_id and m.superseded_by is null
+                                   order by m.seq desc limit 1), 0)::bigint as whole_seq,
        coalesce(e.id, '00000000-0000-0000-0000-000000000000')::uuid as id, b.chat_id, coalesce(e.seq_from, 0)::bigint as seq_from,
          coalesce(e.seq_to, 0)::bigint as seq_to, coalesce(e.turns, 0)::int as turns,
        coalesce(e.result, '')::text as result, coalesce(e.candidates, 0)::int as candidates, coalesce(e.added, 0)::int as added,
@@ -243,7 +244,7 @@ select b.extracted_seq,
   left join lateral (
        select coalesce((select q.seq from public.messages q where q.chat_id = b.chat_id and q.role = 'user' and q.seq < s.seq order by q.seq desc limit 1),
          s.seq) as seq
-         from public.messages s where s.chat_id = b.chat_id and s.seq > b.extracted_seq and s.status in ('streaming', 'awaiting')
+         from public.messages s where s.chat_id = b.chat_id and s.seq > b.extracted_seq and s.status in ('streaming', 'awaiting') and s.superseded_by is null
         order by s.seq limit 1) running on true
   left join lateral (
        select x.* from public.memory_extractions x where x.chat_id = b.chat_id order by x.seq_from desc limit 1) e on true

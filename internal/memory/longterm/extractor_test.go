@@ -261,6 +261,26 @@ func TestRangesFollowOneAnother(t *testing.T) {
 	}
 }
 
+// Messages off the path are not waited for: a chat that ends with them is read whole, and nothing of it is due.
+func TestMessagesOffThePathAreNotDue(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, proposing(nil), nil)
+	chatID := r.chat("This stays.", "This was replaced.")
+	offPath := func(condition string) {
+		testkit.Exec(t, r.pool, "update messages set superseded_by = gen_random_uuid(), token_count = 0 where chat_id = $1 and "+condition, chatID)
+	}
+	offPath("seq > 2")
+	report := r.mustExtract(chatID)
+	assert.Equal(t, [2]int64{1, 2}, [2]int64{report.SeqFrom, report.SeqTo})
+	assert.Empty(t, r.next, "jobs that follow")
+	r.say(chatID, "user", "This was said and replaced before it was read.")
+	offPath("seq > 4")
+	testkit.Exec(t, r.pool, "update conversation_briefs set extract_due_at = now() where chat_id = $1", chatID)
+	nothing, err := r.extract(chatID)
+	require.Truef(t, err == nil && nothing.Result == work.Nothing, "%+v, %v", nothing, err)
+	testkit.Want(t, r.pool, true, "select extract_due_at is null from conversation_briefs where chat_id = $1", chatID)
+}
+
 // A change made while the model works is noticed at the commit.
 func TestWhatHappensWhileTheModelWorks(t *testing.T) {
 	t.Parallel()
