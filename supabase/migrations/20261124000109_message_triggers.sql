@@ -185,8 +185,7 @@ create trigger messages_check_update before update on public.messages for each r
 -- A reply that ends adds its text to the buffer, and one that waits for its user what it has so far. For each row, without the transition
 -- tables that edits need: a statement ends many replies only in as many chats. The trigger's condition leaves out leases, which are renewed
 -- many at a time. A message of the user, which only a hand marks as running, is a turn and counted like an edit. One that was indexed
--- before it went on is indexed again. What no reader sees goes with the reply that needs it no more; other pieces are deleted by the
--- server that wrote them. SECURITY DEFINER as above.
+-- before it went on is indexed again. SECURITY DEFINER as above.
 create function throughline.count_ended_reply() returns trigger
 language plpgsql security definer set search_path = '' set enable_seqscan = off set jit = off as $$
 begin
@@ -202,9 +201,6 @@ begin
   if new.parts is null or new.status in ('streaming', 'awaiting') then
     return null;
   end if;
-  if new.status in ('complete', 'cancelled') then
-    delete from public.message_deltas d where d.message_id = new.id and d.start_char = -1;
-  end if;
   if exists (select from public.conversation_briefs b where b.chat_id = new.chat_id and b.indexed_seq >= new.seq) then
     perform from public.conversation_briefs b where b.chat_id = new.chat_id for update;
     perform throughline.index_edits(new.chat_id, array[new.seq]);
@@ -216,6 +212,21 @@ $$;
 create trigger messages_count_ended after update on public.messages
   for each row when (old.status in ('streaming', 'awaiting') and (old.status, old.token_count) is distinct from (new.status, new.token_count))
   execute function throughline.count_ended_reply();
+
+-- A reply that has its end, or has left the path, does not go on: what that would take is deleted. It may have been interrupted in between,
+-- where its server was thought dead. Other pieces are deleted by the server that wrote them. SECURITY DEFINER as above.
+create function throughline.forget_state() returns trigger
+language plpgsql security definer set search_path = '' set enable_seqscan = off set jit = off as $$
+begin
+  delete from public.message_deltas d where d.message_id = new.id and d.start_char = -1;
+  return null;
+end
+$$;
+
+create trigger messages_forget_state after update on public.messages
+  for each row when (new.parts is not null and (new.status in ('complete', 'cancelled') and old.status <> new.status
+    or new.superseded_by is not null and old.superseded_by is null))
+  execute function throughline.forget_state();
 
 -- Any other change of a text is an edit, and so are leaving the path, coming back to it, and going on with a reply that had ended: a fold
 -- planned with the old words is discarded, the brief goes back to before them, and the index of turns is written again. The brief is
@@ -275,11 +286,6 @@ begin
               and (n.status in ('streaming', 'awaiting') or (o.content, o.tool_calls, o.parts, o.name, o.role, o.reply_to, o.superseded_by)
                   is distinct from (n.content, n.tool_calls, n.parts, n.name, n.role, n.reply_to, n.superseded_by))
             group by n.chat_id order by n.chat_id) changed;
-  -- A reply that has left the path does not go on.
-  delete from public.message_deltas d
-   where d.start_char = -1 and d.message_id = any (array(
-           select n.id from old_messages o join new_messages n using (id)
-            where n.parts is not null and o.superseded_by is null and n.superseded_by is not null));
   perform throughline.broadcast(moved.chat_id, 'chat_updated', jsonb_build_object('chat_id', moved.chat_id, 'seq', moved.seq)),
           throughline.read_again(moved.chat_id, moved.back)
      from (select n.chat_id, min(n.seq) as seq, case when bool_or(n.superseded_by is null) then min(n.seq) end as back

@@ -1,7 +1,7 @@
 -- Replies that call tools: what ends them while they wait for their user, what they count, and what is kept to go on with them.
 begin;
 \ir helpers.psql
-select plan(40);
+select plan(42);
 
 insert into public.chats (id, user_id) select pg_temp.id(name), pg_temp.id('A') from unnest(array['chat of A', 'other']) name;
 
@@ -104,6 +104,10 @@ select is(pg_temp.after(format($$update public.messages set status = %L where id
 select is(pg_temp.after($$update public.messages set status = 'failed' where id = pg_temp.id('failed');
      update public.messages set superseded_by = gen_random_uuid() where id = pg_temp.id('failed')$$, $$select pg_temp.state('failed')$$),
   'failed b:done@0 leased', 'not when it has left the path');
+select is(pg_temp.after(format($$update public.messages set status = 'interrupted' where id = pg_temp.id('failed');
+     update public.messages set status = %L where id = pg_temp.id('failed')$$, status), $$select pg_temp.state('failed')$$), status || ' b:done@0 leased',
+  'not when a server that was thought dead says it is ' || status)
+  from (values ('cancelled'), ('complete')) ends (status);
 select is(pg_temp.attempt(who, $$select from public.message_deltas where data is not null$$), found, who || ' reads') from (values
   ('anon', 'denied'), ('A', 'denied'), ('app A', '2'), ('app B', '0'), ('job A', 'denied')) readers (who, found);
 
