@@ -21,7 +21,7 @@ const enoughTurns = 6
 // shortly is how soon a chat is looked at again that is to be read at once, but has only a running reply.
 const shortly = 5 * time.Second
 
-// answered is how soon a chat is looked at again of which a reply waits for its user, who may take a day.
+// answered is how soon a chat is looked at again of which a reply waits for its user, who may take a day; sooner where chats rest shorter.
 const answered = time.Minute
 
 // plan returns the range to read. Without one, wait is how long it is until the chat is due, and 0 says that nothing is
@@ -42,7 +42,7 @@ func plan(s Snapshot, delay time.Duration) (_ Range, found bool, wait time.Durat
 	turns := countTurns(whole)
 	switch {
 	case len(whole) == 0 && slices.ContainsFunc(s.Messages, func(m memory.Message) bool { return m.Status == memory.StatusAwaiting }):
-		return Range{}, false, max(delay-s.Rested, answered)
+		return Range{}, false, max(delay-s.Rested, min(delay, answered), time.Second)
 	case len(whole) == 0 && s.DueNow:
 		return Range{}, false, shortly
 	case len(whole) == 0 || !s.DueNow && turns < enoughTurns && s.Rested < delay:

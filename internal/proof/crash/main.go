@@ -40,7 +40,6 @@ type options struct {
 	doc        bool
 	failover   bool // the primary dies, and a standby follows it
 	async      bool // which does not have all
-	tools      bool // people use tools
 }
 
 func main() { kit.Main("crash", run) }
@@ -57,7 +56,6 @@ func parse(args []string, usage io.Writer) (options, error) {
 	flags.BoolVar(&o.mutations, "mutations", false, "run against each patch in internal/proof/crash/mutations")
 	flags.StringVar(&o.only, "only", "", "of the mutations, only those whose name holds this")
 	flags.BoolVar(&o.doc, "doc", false, "write the tables into docs/results/crash.md and the figures wherever a document names them")
-	flags.BoolVar(&o.tools, "tools", false, "for every fourth message the model calls tools")
 	flags.BoolVar(&o.failover, "failover", false, "instead: kill the primary and promote its standby, in every round")
 	flags.BoolVar(&o.async, "async", false, "with -failover, and a standby that has not received everything")
 	if err := flags.Parse(args); err != nil {

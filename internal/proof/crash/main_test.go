@@ -23,7 +23,8 @@ func TestCrash(t *testing.T) {
 	require.NoError(t, err)
 	// A run in which nothing happened would prove nothing. What happens a few times in so many rounds may not happen at all.
 	for _, row := range []string{"processes killed", "crashes of Postgres", "messages acknowledged", "replies heard to their end",
-		"replies heard to break off", "messages edited", "replies asked for again", "versions selected", "folds", "extractions", "memories"} {
+		"replies heard to break off", "messages edited", "replies asked for again", "versions selected", "calls that a tool ran for",
+		"folds", "extractions", "memories"} {
 		found := regexp.MustCompile(`(?m)^` + row + ` +(\d+)$`).FindSubmatch(out.Bytes())
 		require.Truef(t, found != nil, "there is no row %q", row)
 		if n, err := strconv.Atoi(string(found[1])); err != nil || n == 0 {

@@ -86,8 +86,8 @@ type harness struct {
 // newHarness builds the program and starts all but the program's processes.
 func newHarness(ctx context.Context, o options, progress io.Writer) (h *harness, err error) {
 	talk := newTalk()
-	if !o.tools {
-		talk.ErrandEvery = 0
+	if o.failover {
+		talk.ErrandEvery = 0 // what tools are asked for may be lost with the primary
 	}
 	h = &harness{
 		options: o, progress: progress, checks: people.Checks(), record: &people.Record{Talk: talk}, struck: map[string]int{},
