@@ -1,6 +1,7 @@
 /** Streams of the AI SDK: breaks, and calls of tools in them. */
 import type { UIMessageChunk } from 'ai';
 
+import type { ThroughlineMessage } from './ai-sdk-messages.js';
 import { RENEWAL } from './calls.js';
 
 export type Chunks = ReadableStream<UIMessageChunk>;
@@ -54,8 +55,12 @@ export function heard(stream: Bytes, silence: number): Bytes {
   });
 }
 
-/** Nothing was left to answer. A last step without calls keeps the SDK from sending the same again. */
-export function emptyStep(): Chunks {
+/**
+ * Nothing is left to answer. A last step without calls keeps the SDK from sending the same again; but where other calls wait
+ * it would hide their answers from `sendAutomaticallyWhen`, so the SDK takes the request for one that was stopped.
+ */
+export function nothingFor({ metadata }: ThroughlineMessage): Chunks {
+  if (metadata?.status === 'awaiting') throw Object.assign(new Error('no call has an answer'), { name: 'AbortError' });
   return new ReadableStream({
     start(controller) {
       controller.enqueue({ type: 'start-step' });

@@ -4,7 +4,7 @@ import type { ChatTransport, UIMessageChunk } from 'ai';
 
 import { answersOf } from './ai-sdk-messages.js';
 import type { ReplyMetadata, ThroughlineMessage } from './ai-sdk-messages.js';
-import { checked, claimed, Disconnected, emptyStep, heard } from './ai-sdk-streams.js';
+import { checked, claimed, Disconnected, heard, nothingFor } from './ai-sdk-streams.js';
 import type { Bytes, Chunks } from './ai-sdk-streams.js';
 import { authorized } from './api.js';
 import type { Api } from './api.js';
@@ -71,7 +71,7 @@ export class ThroughlineTransport extends DefaultChatTransport<ThroughlineMessag
   override async sendMessages(options: Sending): Promise<Chunks> {
     const turn = this.#turn(options.chatId);
     const reply = answered(options);
-    if (reply && answersOf(reply).length === 0) return emptyStep();
+    if (reply && answersOf(reply).length === 0) return nothingFor(reply);
     if (reply) return this.#follow(turn, () => this.#answer(turn, options, reply));
     const send = () => {
       turn.begin(options);
@@ -143,6 +143,7 @@ export class ThroughlineTransport extends DefaultChatTransport<ThroughlineMessag
     try {
       await claim();
     } catch (error) {
+      turn.messageId = messageId; // the reply may have ended when the app comes back
       if (isSettled(error) || (error as ThroughlineError).code === 'call_claimed') return false;
       throw turn.failure(error);
     }
@@ -283,6 +284,7 @@ class LatestTurn {
         if (over || length > this.furthest) Object.assign(this, { attempt: 0, furthest: length });
         return read;
       } catch (error) {
+        if (over) return { done: true }; // nothing is lost
         throw this.failure(error);
       }
     });

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/arcoscribe/throughline/internal/dev/offline"
+	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
 const (
@@ -20,10 +21,24 @@ const (
 // aisdkScenario is one of aisdkScenarios: what the model answers, and how often it is asked for a reply.
 type aisdkScenario struct {
 	name    string
+	calls   []offline.Item // of the model's first step, before its answers
 	answers []offline.Answer
 	held    bool // the model waits after the first half until the app lets it go on
 	asked   int
+	stored  string // the replies in Postgres, as storedReplies has them, where the model calls tools
 }
+
+const (
+	// dateDone is a reply whose only call the app has answered, once.
+	dateDone = `complete: get_date, done "today"`
+	// storedReplies are the status and the parts of the replies to a message. The server's own tool has outputs that vary.
+	storedReplies = `
+		select string_agg(reply.status || ': ' || (
+		  select string_agg(concat_ws(' ', part->>'name', part->>'approved', part->>'reason', part->>'status',
+		    case when part->'output'->'sent' is null then part->'output' end), ', ' order by place)
+		  from jsonb_array_elements(reply.parts) with ordinality parts (part, place)), '; ' order by reply.seq)
+		from messages reply join messages said on said.chat_id = reply.chat_id and said.content = $1 where reply.role = 'assistant'`
+)
 
 // aisdkLine is one of the AI SDK's lines, and its packages where they are not those of this folder.
 type aisdkLine struct {
@@ -66,7 +81,7 @@ func TestAISDKTools(t *testing.T) {
 	}
 }
 
-// TestAISDK drives the transport with the AI SDK's own chat and readers.
+// TestAISDK drives the transport with the AI SDK's own chat and readers, for text and for tools.
 func TestAISDK(t *testing.T) {
 	t.Parallel()
 	requireAISDK(t)
@@ -84,7 +99,8 @@ func requireAISDK(t *testing.T) {
 }
 
 func testAISDK(t *testing.T, script string) {
-	r := newRig(t)
+	r := newToolRig(t)
+	date, card := offline.Call{Name: "get_date"}, offline.Call{Name: "send_postcard", Arguments: postcard}
 	whole := offline.Answer{Text: reply}
 	broken := offline.Answer{Text: reply, Fault: offline.FaultFailed, FaultAfter: half}
 	refused := offline.Answer{Fault: offline.Fault404}
@@ -107,6 +123,19 @@ func testAISDK(t *testing.T, script string) {
 		{name: "edits a message that was refused", answers: []offline.Answer{whole}, asked: 1},
 		{name: "is told that another device was faster", answers: []offline.Answer{whole}, asked: 1},
 		{name: "renews its token", answers: []offline.Answer{whole}, asked: 1},
+		{name: "runs a call and goes on", calls: []offline.Item{date}, answers: []offline.Answer{whole}, asked: 2, stored: dateDone},
+		{name: "tells the model that a call failed", calls: []offline.Item{date}, answers: []offline.Answer{whole}, asked: 2,
+			stored: `complete: get_date, failed {"error": "No clock."}`},
+		{name: "asks before it sends a postcard", calls: []offline.Item{card}, answers: []offline.Answer{whole}, asked: 2,
+			stored: "complete: send_postcard, true, done"},
+		{name: "sends no postcard that is denied", calls: []offline.Item{card}, answers: []offline.Answer{whole}, asked: 2,
+			stored: "complete: send_postcard, false So be it., denied null"},
+		{name: "answers two calls of one step", calls: []offline.Item{date, card}, answers: []offline.Answer{whole}, asked: 2,
+			stored: `complete: get_date, send_postcard, done "today", true, done`},
+		{name: "runs no call again that has its answer", calls: []offline.Item{date}, held: true, asked: 2, stored: dateDone},
+		{name: "comes back to a call that is open", calls: []offline.Item{date}, answers: []offline.Answer{whole}, asked: 2, stored: dateDone},
+		{name: "runs a call on one of two devices", calls: []offline.Item{date}, answers: []offline.Answer{whole}, asked: 2, stored: dateDone},
+		{name: "answers a call over a network that cuts", calls: []offline.Item{date}, answers: []offline.Answer{whole}, asked: 2, stored: dateDone},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -118,6 +147,9 @@ func testAISDK(t *testing.T, script string) {
 // run plays one scenario: the script does what an app does, and asserts what its user sees.
 func (c aisdkScenario) run(r *rig, script string) {
 	content := uuid.NewString()
+	if len(c.calls) > 0 {
+		r.plays.add(content, offline.Says(append([]offline.Item{offline.Text{Text: "Let me see. "}}, c.calls...)...))
+	}
 	goOn := func() {}
 	if c.held {
 		goOn = r.hold(content, reply, half)
@@ -141,6 +173,9 @@ func (c aisdkScenario) run(r *rig, script string) {
 	})
 	asked := r.asked(content)
 	assert.Truef(r.t, asked == c.asked, "the model was asked %d times, want %d", asked, c.asked)
+	if len(c.calls) > 0 {
+		testkit.Want(r.t, r.pool, c.stored, storedReplies, content)
+	}
 	for i := range aisdkCuts {
 		asked := r.asked(numbered(content, i))
 		assert.Truef(r.t, asked <= 1, "the model was asked %d times before and after cut %d", asked, i)

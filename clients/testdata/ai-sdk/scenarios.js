@@ -3,30 +3,15 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 
-import { createClient, ThroughlineError } from '@arcoscribe/throughline';
+import { ThroughlineError } from '@arcoscribe/throughline';
 import { Disconnected, historyOf, ThroughlineTransport } from '@arcoscribe/throughline/ai-sdk';
 import { generateId, readUIMessageStream } from 'ai';
 
+import { calls } from './calls.js';
 import { Chat, textOf } from './chat.js';
+import { assertDisconnected, client, cue, rowsOf, transportTo, until } from './rig.js';
 
-const { BASE_URL, OTHER_URL, TOKEN, CUES, SCENARIO, MESSAGE, REPLY, HALF, CUTS } = process.env;
-
-const transportTo = (baseUrl, tokens = [TOKEN], more = {}) =>
-  new ThroughlineTransport({ ...more, baseUrl, accessToken: async (renew) => (renew ? tokens.at(-1) : tokens[0]) });
-
-/** Lets the test do something: cut the network, let the model go on. */
-async function cue(name) {
-  const response = await fetch(`${CUES}/${name}`, { method: 'POST' });
-  assert.equal(response.status, 204, `cue ${name}`);
-}
-
-async function until(what, holds) {
-  const deadline = Date.now() + 120_000;
-  while (!holds()) {
-    assert.ok(Date.now() < deadline, `in vain: ${what}`);
-    await new Promise((resolve) => setTimeout(resolve, 5));
-  }
-}
+const { BASE_URL, OTHER_URL, TOKEN, SCENARIO, MESSAGE, REPLY, HALF, CUTS } = process.env;
 
 const showsHalf = (chat) => until('the first part is shown', () => chat.text === HALF);
 
@@ -42,20 +27,6 @@ function assertWhole(chat) {
   assert.equal(message_id, chat.reply.id);
 }
 
-function assertDisconnected(chat) {
-  assert.equal(chat.status, 'error');
-  assert.ok(chat.error instanceof Disconnected, String(chat.error));
-  assert.ok(chat.error.retryIn > 0);
-}
-
-const client = createClient({ baseUrl: OTHER_URL, accessToken: async () => TOKEN });
-
-/** A chat's rows, of the path or of all versions. */
-async function rowsOf(chatId, versions) {
-  const params = { path: { chat_id: chatId }, query: { versions } };
-  return (await client.GET('/v1/chats/{chat_id}/messages', { params })).data.messages;
-}
-
 async function assertShows(chat, ...texts) {
   assert.equal(chat.error, undefined);
   const shown = chat.messages.map(textOf);
@@ -66,6 +37,8 @@ async function assertShows(chat, ...texts) {
 }
 
 const scenarios = {
+  ...calls,
+
   async streams() {
     const transport = transportTo(BASE_URL);
     const chat = new Chat({ transport });

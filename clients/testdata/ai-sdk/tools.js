@@ -152,6 +152,18 @@ test('a stream that is cut before the reply waits tells the app nothing yet', as
   assert.deepEqual([chat.told.length, statesOf(chat)], [1, ['text done', 'dynamic-tool input-available']]);
 });
 
+test('a stream that is cut after the reply waits is whole, and the answer goes on', async () => {
+  const said = await stream(call)().text();
+  const cut = () => new Response(new ReadableStream({
+    start: (to) => to.enqueue(new TextEncoder().encode(said)),
+    pull: (to) => new Promise(setImmediate).then(() => to.error(new TypeError('cut'))),
+  }, { highWaterMark: 0 }));
+  const chat = chatOf([cut, stream([start, output('x'), ...next])], { runs: today });
+  await chat.sendMessage({ text: 'What day is it?' });
+  await rests(chat);
+  assert.deepEqual([chat.error, statesOf(chat), chat.asked.length], [undefined, DONE, 2]);
+});
+
 test('with a device a call is claimed before the app is told of it; another device comes back', async (t) => {
   t.mock.timers.enable({ apis: ['setInterval'] });
   const device = '018f0000-0000-7000-8000-00000000000d';
