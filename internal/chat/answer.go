@@ -111,7 +111,7 @@ func (a *CallAnswer) decide(reply *LockedReply) (change ReplyChange, from int, e
 func (a *CallAnswer) call(reply *LockedReply) (memory.Part, error) {
 	n := partOf(reply.Parts, memory.PartCall, a.CallID)
 	if n < 0 {
-		return memory.Part{}, fault.New(fault.CallNotFound, "This reply has no such call.")
+		return memory.Part{}, fault.NoCall()
 	}
 	return reply.Parts[n], nil
 }
@@ -160,7 +160,7 @@ func settled(parts []memory.Part, callID string) error {
 	if n := partOf(parts, memory.PartResult, callID); n >= 0 {
 		status = string(parts[n].Status)
 	}
-	return &fault.Error{Code: fault.CallSettled, Message: "This call has its answer.", Details: map[string]any{"status": status}}
+	return fault.Settled(status)
 }
 
 // mayAnswer reports why a call without an answer cannot get this one: another device has it, or the reply has stopped for good.
@@ -170,7 +170,7 @@ func (a *CallAnswer) mayAnswer(reply *LockedReply) error {
 		return &fault.Error{Code: fault.CallSettled, Message: "The reply has ended without this call.", Details: map[string]any{"status": memory.ResultExpired}}
 	}
 	if claim := reply.State.Claims[a.CallID]; claim.Device != a.Claim && claim.Until.After(reply.Now) {
-		return &fault.Error{Code: fault.CallClaimed, Message: "Another device has this call.", Details: map[string]any{"claimed_until": claim.Until}}
+		return fault.Claimed(claim.Until)
 	}
 	return nil
 }
