@@ -262,9 +262,13 @@ func (p *Person) stop(ctx context.Context, server string, m *message) {
 	_ = p.callAt(ctx, server, http.MethodPost, "/v1/message/"+id.String()+"/cancel", nil, nil) // see above
 }
 
-// beingRead returns a message, or nil, of which a memory or a summary is about to be stored, which must not outlive it.
+// beingRead returns a message, or nil, of which a memory or a summary is about to be stored, which must not outlive it. None of a chat
+// where a message is sent that replaces another one, for which that has to be there.
 func (p *Person) beingRead() (*conversation, *message) {
 	for _, chat := range p.chats {
+		if chat.waiting != nil && chat.waiting.replaces != uuid.Nil {
+			continue
+		}
 		for _, m := range chat.said {
 			if m != chat.waiting && p.record.Talk.isRead(m.number) {
 				return chat, m
