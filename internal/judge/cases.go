@@ -3,7 +3,6 @@
 package judge
 
 import (
-	"bufio"
 	"embed"
 	"errors"
 	"fmt"
@@ -93,9 +92,8 @@ var said = time.Date(2026, 3, 14, 10, 0, 0, 0, time.UTC)
 
 func parse(language, content string) (cases []Case, err error) {
 	open := false
-	lines := bufio.NewScanner(strings.NewReader(content))
-	for lines.Scan() {
-		line := strings.TrimSpace(lines.Text())
+	for line := range strings.Lines(content) {
+		line = strings.TrimSpace(line)
 		switch {
 		case strings.HasPrefix(line, "#"):
 		case line == "":
@@ -108,7 +106,7 @@ func parse(language, content string) (cases []Case, err error) {
 			}
 		}
 	}
-	return cases, lines.Err()
+	return cases, nil
 }
 
 // read reads a line of a case after the first.

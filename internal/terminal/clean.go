@@ -8,17 +8,13 @@ import (
 
 // Cleaner makes foreign text safe for a terminal: it removes control characters except line feeds and tabs, and whole
 // escape sequences (ECMA-48). A text may come in pieces that cut a sequence anywhere.
-type Cleaner struct {
-	state cleanState
-}
-
-type cleanState int
+type Cleaner int
 
 const (
-	inText     cleanState = iota
-	inEscape              // after ESC
-	inSequence            // after CSI, up to its final character
-	inString              // after OSC, DCS and the like, up to their terminator
+	inText     Cleaner = iota
+	inEscape           // after ESC
+	inSequence         // after CSI, up to its final character
+	inString           // after OSC, DCS and the like, up to their terminator
 )
 
 // The controls that begin and end sequences: as one character, or as ESC and its second form.
@@ -47,24 +43,24 @@ func OneLine(text string) string {
 func (c *Cleaner) take(r rune) rune {
 	switch r {
 	case '\n':
-		c.state = inText // a line end ends every sequence, so that a broken one does not hide the rest
+		*c = inText // a line end ends every sequence, so that a broken one does not hide the rest
 		return r
 	case esc:
-		c.state = inEscape // also within a string: ESC \ ends it, another begins a new sequence
+		*c = inEscape // also within a string: ESC \ ends it, another begins a new sequence
 		return -1
 	}
-	switch c.state {
+	switch *c {
 	case inEscape:
-		c.state = afterEscape(r)
+		*c = afterEscape(r)
 		return -1
 	case inSequence:
 		if r < ' ' || r >= '@' {
-			c.state = inText
+			*c = inText
 		}
 		return -1
 	case inString:
 		if r == bel || r == '\u009c' {
-			c.state = inText
+			*c = inText
 		}
 		return -1
 	}
@@ -75,9 +71,9 @@ func (c *Cleaner) take(r rune) rune {
 func (c *Cleaner) text(r rune) rune {
 	switch {
 	case r == '\u009b':
-		c.state = inSequence
+		*c = inSequence
 	case r == '\u0090' || r == '\u0098' || r >= '\u009d' && r <= '\u009f':
-		c.state = inString
+		*c = inString
 	case r == '\t' || !isControl(r):
 		return r
 	}
@@ -89,7 +85,7 @@ func isControl(r rune) bool {
 	return r < ' ' || r >= 0x7f && r <= 0x9f || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069
 }
 
-func afterEscape(r rune) cleanState {
+func afterEscape(r rune) Cleaner {
 	switch r {
 	case '[':
 		return inSequence

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"net"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -108,8 +107,8 @@ type gatewaySession struct {
 	startup *pgproto3.StartupMessage
 	servers []gatewayServer // one session, or two to scatter over
 	turn    int
-	group   []pgproto3.FrontendMessage // of the statement that is being said
-	failed  bool                       // what follows until Sync is left out
+	group   []byte // the messages of the statement that is being said
+	failed  bool   // what follows until Sync is left out
 	status  byte
 }
 
@@ -169,33 +168,25 @@ func (s *gatewaySession) take(message pgproto3.FrontendMessage) error {
 		s.client.Send(&pgproto3.ReadyForQuery{TxStatus: s.status})
 		return s.client.Flush()
 	case *pgproto3.Query:
-		s.group = append(s.group, &pgproto3.Query{String: m.String})
-		err := s.exchange()
+		err := errors.Join(s.say(m), s.exchange())
 		s.failed = false
 		s.client.Send(&pgproto3.ReadyForQuery{TxStatus: s.status})
 		return errors.Join(err, s.client.Flush())
-	case *pgproto3.Parse:
-		s.group = append(s.group, &pgproto3.Parse{Name: m.Name, Query: strings.Clone(m.Query), ParameterOIDs: append([]uint32{}, m.ParameterOIDs...)})
-	case *pgproto3.Bind:
-		encoded, err := m.Encode(nil) // what the message has is gone with the next
-		if err != nil {
-			return err
-		}
-		kept := &pgproto3.Bind{}
-		s.group = append(s.group, kept)
-		return kept.Decode(encoded[5:])
-	case *pgproto3.Describe:
-		s.group = append(s.group, &pgproto3.Describe{ObjectType: m.ObjectType, Name: m.Name})
+	case *pgproto3.Parse, *pgproto3.Bind, *pgproto3.Describe, *pgproto3.Close:
+		return s.say(message)
 	case *pgproto3.Execute:
-		s.group = append(s.group, &pgproto3.Execute{Portal: m.Portal, MaxRows: m.MaxRows})
-		return s.send()
-	case *pgproto3.Close:
-		s.group = append(s.group, &pgproto3.Close{ObjectType: m.ObjectType, Name: m.Name})
+		return errors.Join(s.say(m), s.send())
 	case *pgproto3.Flush:
 	default:
 		return errors.New("the gateway does not know this message")
 	}
 	return nil
+}
+
+// say adds a message to the group as it is on the wire: what the message has is gone with the next.
+func (s *gatewaySession) say(message pgproto3.FrontendMessage) (err error) {
+	s.group, err = message.Encode(s.group)
+	return err
 }
 
 // send sends the statement that was said, with a Sync of its own, unless one before it has failed.
@@ -204,11 +195,7 @@ func (s *gatewaySession) send() error {
 		s.group = nil
 		return nil
 	}
-	s.group = append(s.group, &pgproto3.Sync{})
-	if err := s.exchange(); err != nil {
-		return err
-	}
-	return s.client.Flush()
+	return errors.Join(s.say(&pgproto3.Sync{}), s.exchange(), s.client.Flush())
 }
 
 // exchange sends the group to a session and passes the answer on, without its end.
@@ -225,11 +212,9 @@ func (s *gatewaySession) exchange() error {
 		server = s.servers[s.turn%2]
 		s.turn++
 	}
-	for _, message := range s.group {
-		server.Send(message)
-	}
+	_, err := server.conn.Write(s.group)
 	s.group = nil
-	if err := errors.Join(server.Flush(), s.answer(server, true)); err != nil || manner != Forgetting || s.status == 'E' {
+	if err = errors.Join(err, s.answer(server, true)); err != nil || manner != Forgetting || s.status == 'E' {
 		return err
 	}
 	server.Send(&pgproto3.Query{String: "reset role"})

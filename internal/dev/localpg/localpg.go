@@ -15,8 +15,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -59,8 +57,7 @@ type Cluster struct {
 	gone    <-chan struct{} // closed when the process has ended
 	log     *slog.Logger
 
-	stopOnce sync.Once
-	stopErr  error
+	stop func() error // once
 }
 
 // Start starts the cluster in options.Dir, and makes it if there is none. It returns when the server answers, or with
@@ -79,6 +76,12 @@ func Start(ctx context.Context, options Options) (*Cluster, error) {
 		return nil, err
 	}
 	c := &Cluster{dir: dir, lock: lock, log: options.Logger}
+	c.stop = sync.OnceValue(func() error {
+		err := c.end()
+		release(lock)
+		c.log.Info("stopped the cluster", "dir", dir, "port", c.port)
+		return err
+	})
 	if err := c.bringUp(ctx, options); err != nil {
 		release(lock)
 		return nil, err
@@ -146,25 +149,11 @@ func (c *Cluster) Port() int { return c.port }
 // DSN is the address of a database for a role. There is no password: every process on this
 // machine is trusted.
 func (c *Cluster) DSN(user, database string) string {
-	address := url.URL{
-		Scheme:   "postgres",
-		User:     url.User(user),
-		Host:     net.JoinHostPort("127.0.0.1", strconv.Itoa(c.port)),
-		Path:     "/" + database,
-		RawQuery: "sslmode=disable",
-	}
-	return address.String()
+	return fmt.Sprintf("postgres://%s@127.0.0.1:%d/%s?sslmode=disable", user, c.port, database)
 }
 
 // Stop shuts the server down, rolling open transactions back, and waits until it is gone. Safe to call more than once.
-func (c *Cluster) Stop() error {
-	c.stopOnce.Do(func() {
-		c.stopErr = c.end()
-		release(c.lock)
-		c.log.Info("stopped the cluster", "dir", c.dir, "port", c.port)
-	})
-	return c.stopErr
-}
+func (c *Cluster) Stop() error { return c.stop() }
 
 // Crash ends the server as `pg_ctl stop -m immediate` does, without a clean shutdown: the next start recovers from the
 // log. The folder is free for it when Crash returns.
@@ -208,8 +197,8 @@ func Follow(ctx context.Context, options Options, dsn string) error {
 	if s.dataMajor() != 0 {
 		program, args = "pg_rewind", []string{"-D", s.data, "--source-server=" + dsn, "-R"}
 		err = endOrphan(ctx, s.data)
-	} else if s.runAs != nil {
-		err = errors.Join(os.Mkdir(s.data, 0o700), os.Chown(s.data, int(s.runAs.Uid), int(s.runAs.Gid)))
+	} else {
+		err = s.makeData(s.data)
 	}
 	if err != nil {
 		return err

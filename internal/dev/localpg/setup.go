@@ -132,6 +132,15 @@ func (s setup) command(ctx context.Context, program string, args ...string) *exe
 	return cmd
 }
 
+// makeData makes an empty data folder of the server's user.
+func (s setup) makeData(dir string) error {
+	err := os.Mkdir(dir, 0o700)
+	if err == nil && s.runAs != nil {
+		err = os.Chown(dir, int(s.runAs.Uid), int(s.runAs.Gid))
+	}
+	return err
+}
+
 // initialize makes the data folder unless there is one. It is made under another name first, so that
 // an interrupted initdb leaves nothing that looks like a cluster. sync=false skips flushing it to disk.
 func (s setup) initialize(ctx context.Context, sync bool) error {
@@ -139,16 +148,8 @@ func (s setup) initialize(ctx context.Context, sync bool) error {
 		return nil
 	}
 	unfinished := s.data + ".new"
-	if err := os.RemoveAll(unfinished); err != nil {
+	if err := errors.Join(os.RemoveAll(unfinished), s.makeData(unfinished)); err != nil {
 		return err
-	}
-	if err := os.Mkdir(unfinished, 0o700); err != nil {
-		return err
-	}
-	if s.runAs != nil {
-		if err := os.Chown(unfinished, int(s.runAs.Uid), int(s.runAs.Gid)); err != nil {
-			return err
-		}
 	}
 	locale := "C.UTF-8"
 	if runtime.GOOS == "darwin" {

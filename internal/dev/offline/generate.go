@@ -68,14 +68,6 @@ type generation struct {
 	usage  Usage
 }
 
-func (s *Server) responses(w http.ResponseWriter, r *http.Request) {
-	s.take(w, r, Request{API: APIResponses, Store: true}, s.readResponses)
-}
-
-func (s *Server) chatCompletions(w http.ResponseWriter, r *http.Request) {
-	s.take(w, r, Request{API: APIChat}, s.readChat)
-}
-
 // take reads a request, of which the wire's own part is understood by understand, and answers it.
 func (s *Server) take(w http.ResponseWriter, r *http.Request, request Request, understand func(*Request, object) *apiError) {
 	request.At, request.Key = time.Now(), strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
@@ -156,9 +148,7 @@ func (s *Server) pause(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return nil
 	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	return receive(ctx, s, timer.C)
+	return receive(ctx, s, time.After(d))
 }
 
 // hang is a pause without end.

@@ -5,16 +5,16 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/arcoscribe/throughline/internal/dev/loopback"
 )
 
 // bodyLimit is the largest request body in bytes that is read.
@@ -70,8 +70,10 @@ func New(options Options) *Server {
 	s := &Server{options: options, log: cmp.Or(options.Logger, slog.New(slog.DiscardHandler)), mux: http.NewServeMux(), idPrefix: strings.ToLower(rand.Text())}
 	s.stop = func() error { return nil }
 	s.closing, s.shut = context.WithCancel(context.Background())
-	s.mux.HandleFunc("POST /v1/responses", s.responses)
-	s.mux.HandleFunc("POST /v1/chat/completions", s.chatCompletions)
+	s.mux.HandleFunc("POST /v1/responses", func(w http.ResponseWriter, r *http.Request) {
+		s.take(w, r, Request{API: APIResponses, Store: true}, s.readResponses)
+	})
+	s.mux.HandleFunc("POST /v1/chat/completions", func(w http.ResponseWriter, r *http.Request) { s.take(w, r, Request{API: APIChat}, s.readChat) })
 	s.mux.HandleFunc("POST /v1/embeddings", s.embeddings)
 	s.log.Info("offline model: replies are made from the prompt alone, no provider is asked")
 	return s
@@ -94,22 +96,12 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // Start makes a server and lets it listen on 127.0.0.1 at a free port.
 func Start(options Options) (*Server, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	s := New(options)
+	base, stop, err := loopback.Serve(s, options.Idle)
 	if err != nil {
 		return nil, fmt.Errorf("offline model: %w", err)
 	}
-	s := New(options)
-	// No write timeout: streams may last as long as the caller stays.
-	server := &http.Server{Handler: s, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: options.Idle}
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(listener) }()
-	s.base, s.stop = "http://"+listener.Addr().String()+"/v1", sync.OnceValue(func() error {
-		err := server.Close()
-		if ended := <-served; !errors.Is(ended, http.ErrServerClosed) {
-			err = errors.Join(err, ended)
-		}
-		return err
-	})
+	s.base, s.stop = base+"/v1", stop
 	return s, nil
 }
 

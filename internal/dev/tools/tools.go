@@ -13,12 +13,12 @@ import (
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
+
+	"github.com/arcoscribe/throughline/internal/dev/loopback"
 )
 
 // Server serves the tools. Close it.
@@ -29,23 +29,14 @@ type Server struct {
 
 // Start serves the tools on a free port of this machine. Postcards go to a folder, which is made for the first.
 func Start(postcards string) (*Server, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, fmt.Errorf("tools: %w", err)
-	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /roll_dice", serve(roll))
 	mux.HandleFunc("POST /send_postcard", serve(func(card postcard, key [32]byte) (any, error) { return card.write(postcards, key) }))
-	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(listener) }()
-	return &Server{"http://" + listener.Addr().String(), func() error {
-		err := server.Close()
-		if ended := <-served; !errors.Is(ended, http.ErrServerClosed) {
-			err = errors.Join(err, ended)
-		}
-		return err
-	}}, nil
+	base, stop, err := loopback.Serve(mux, 0)
+	if err != nil {
+		return nil, fmt.Errorf("tools: %w", err)
+	}
+	return &Server{base, stop}, nil
 }
 
 // Close ends the server and all calls.

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/arcoscribe/throughline/internal/dev/loopback"
 	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/proof/kit"
 	"github.com/arcoscribe/throughline/internal/proof/people"
@@ -38,14 +39,13 @@ func playRole(args []string) bool {
 		if args[0] == rolesOf+roleRelay {
 			handler = relay(args[1])
 		}
-		address, stop, err := kit.Serve(ctx, handler)
+		address, stop, err := loopback.Serve(handler, 0)
 		if err != nil {
 			return err
 		}
-		defer stop()
 		slog.New(slog.NewJSONHandler(log, nil)).Info("listening", "address", strings.TrimPrefix(address, "http://"))
 		<-ctx.Done()
-		return nil
+		return stop()
 	})
 	return true
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgproto3"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/arcoscribe/throughline/internal/dev/haproxy"
@@ -290,10 +291,8 @@ listen postgres
     tcp-check send-binary %x
     tcp-check expect binary 440000000b00010000000166
     default-server inter 200ms fall 10 rise 1 on-marked-down shutdown-sessions
-`, framed("", "\x00\x03\x00\x00user\x00"+localpg.Superuser+"\x00database\x00postgres\x00\x00"), framed("Q", "select pg_is_in_recovery()\x00"), framed("X", ""))
+`, encoded(&pgproto3.StartupMessage{
+	ProtocolVersion: pgproto3.ProtocolVersion30, Parameters: map[string]string{"user": localpg.Superuser, "database": "postgres"},
+}), encoded(&pgproto3.Query{String: "select pg_is_in_recovery()"}), encoded(&pgproto3.Terminate{}))
 
-// framed is a message of Postgres' protocol.
-func framed(kind, text string) string {
-	n := len(text) + 4
-	return kind + string([]byte{byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)}) + text
-}
+func encoded(message pgproto3.FrontendMessage) []byte { return kit.Must(message.Encode(nil)) }

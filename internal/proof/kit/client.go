@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"time"
 
@@ -83,24 +82,6 @@ func Get(ctx context.Context, client *http.Client, url string) ([]byte, error) {
 		return nil, fmt.Errorf("GET %s: %s", url, response.Status)
 	}
 	return io.ReadAll(response.Body)
-}
-
-// Serve serves a handler on a free port of loopback and returns its base URL. The caller calls stop.
-func Serve(ctx context.Context, handler http.Handler) (base string, stop func(), err error) {
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", nil, err
-	}
-	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = server.Serve(listener) // ends when it is closed
-	}()
-	return "http://" + listener.Addr().String(), func() {
-		_ = server.Close()
-		<-done
-	}, nil
 }
 
 // Event is one server-sent event of ours, which has one line of data.

@@ -32,12 +32,8 @@ func StartPostgres(ctx context.Context, settings map[string]string, program ...s
 	if err != nil {
 		binaries = Must(localpg.FindBinaries(0))
 	}
-	p = &Postgres{options: localpg.Options{Settings: settings, BinDir: binaries, Dir: Must(os.MkdirTemp("", "throughline-proof-"))}}
-	err = os.Chmod(p.options.Dir, 0o755) //nolint:gosec // the server's user has to pass through it
-	if err == nil {
-		p.Cluster, err = localpg.Start(ctx, p.options)
-	}
-	if err != nil {
+	p = &Postgres{options: localpg.Options{Settings: settings, BinDir: binaries, Dir: newFolder()}}
+	if p.Cluster, err = localpg.Start(ctx, p.options); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(p.options.Dir))
 	}
 	p.options.Port = p.Port()
@@ -48,6 +44,12 @@ func StartPostgres(ctx context.Context, settings map[string]string, program ...s
 		return nil, errors.Join(err, p.Destroy())
 	}
 	return p, nil
+}
+
+func newFolder() string {
+	dir := Must(os.MkdirTemp("", "throughline-proof-"))
+	Check(os.Chmod(dir, 0o755)) //nolint:gosec // the server's user has to pass through it
+	return dir
 }
 
 // migrate also lets the server's role log in, as operators do.
@@ -82,8 +84,7 @@ func (p *Postgres) Standby(ctx context.Context, dead *Postgres) (standby *Postgr
 	Check(errors.Join(Exec(ctx, primary, "checkpoint"), primary.Close(ctx)))
 	if standby = dead; standby == nil {
 		standby = &Postgres{options: p.options}
-		standby.options.Port, standby.options.Dir = 0, Must(os.MkdirTemp("", "throughline-proof-"))
-		Check(os.Chmod(standby.options.Dir, 0o755)) //nolint:gosec // as above
+		standby.options.Port, standby.options.Dir = 0, newFolder()
 	}
 	Check(localpg.Follow(ctx, standby.options, p.AdminDSN()))
 	Check(standby.Start(ctx))

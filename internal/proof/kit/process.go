@@ -65,14 +65,12 @@ func Start(ctx context.Context, c Command) (*Process, error) {
 	if p.ended, err = localpg.StartChild(command, syscall.SIGKILL); err != nil {
 		return nil, err
 	}
-	timer := time.NewTimer(startWithin)
-	defer timer.Stop()
 	select {
 	case p.Address = <-log.ready:
 		return p, nil
 	case <-p.ended:
 		return nil, fmt.Errorf("%v ended before it was ready: %s", c.Args, command.ProcessState)
-	case <-timer.C:
+	case <-time.After(startWithin):
 		err = fmt.Errorf("%v was not ready within %s", c.Args, startWithin)
 	case <-ctx.Done():
 		err = ctx.Err()
@@ -139,15 +137,13 @@ func (p *Process) Terminate(within time.Duration) error {
 	if err := p.command.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
 	}
-	timer := time.NewTimer(within)
-	defer timer.Stop()
 	select {
 	case <-p.ended:
 		if state := p.command.ProcessState; !state.Success() {
 			return &exec.ExitError{ProcessState: state}
 		}
 		return nil
-	case <-timer.C:
+	case <-time.After(within):
 		return errors.Join(fmt.Errorf("the process did not end within %s", within), p.Kill())
 	}
 }

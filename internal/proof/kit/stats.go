@@ -55,10 +55,8 @@ func Number(value float64) string {
 
 // Sleep waits for a time, or until ctx ends, whose error it then returns.
 func Sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()

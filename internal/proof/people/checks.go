@@ -16,8 +16,18 @@ import (
 	"github.com/arcoscribe/throughline/internal/proof/kit"
 )
 
-//go:embed checks.sql
-var checksSQL string
+var (
+	//go:embed checks.sql
+	checksSQL string
+	//go:embed places.sql
+	placesSQL string
+	//go:embed evidence.sql
+	evidenceSQL string
+	//go:embed derived.sql
+	derivedSQL string
+	//go:embed traces.sql
+	tracesSQL string
+)
 
 // When a check must hold: at any moment, once no one talks and all work is done, or after one more message in every chat.
 const (
@@ -99,7 +109,7 @@ func (s *System) Examine(ctx context.Context, r *Record, limits Limits, prompts 
 	defer kit.Catch(&err)
 	conn := kit.Must(pgx.Connect(ctx, s.Postgres.AdminDSN())) // a new one: it may have crashed a moment ago
 	defer func() { _ = conn.Close(ctx) }()                    // which ends an open transaction
-	kit.Must(conn.Exec(ctx, placesTable+"; set jit = off"))   // compiling the search of a hundred columns takes longer than the search
+	kit.Must(conn.Exec(ctx, placesSQL+"set jit = off"))       // compiling the search of a hundred columns takes longer than the search
 	ran := s.Tools.runs()                                     // before the snapshot: their calls are in it
 	tx, e, err := gather(ctx, conn, r, prompts)
 	kit.Check(err)
@@ -132,9 +142,7 @@ func gather(ctx context.Context, conn *pgx.Conn, r *Record, prompts []Prompt) (p
 func examine(ctx context.Context, tx pgx.Tx, e evidence, limits Limits, checks []Check) (found []Violation, err error) {
 	defer kit.Catch(&err)
 	e.load(ctx, tx)
-	kit.Must(tx.Exec(ctx, topicRows))
-	kit.Must(tx.Exec(ctx, goneMarks))
-	loadTraces(ctx, tx)
+	kit.Must(tx.Exec(ctx, derivedSQL+tracesSQL))
 	found = WatchedBroken("answers", e.after.broken...)
 	for _, c := range checks {
 		if rows := c.run(ctx, tx, limits); len(rows) > 0 {
@@ -144,21 +152,8 @@ func examine(ctx context.Context, tx pgx.Tx, e evidence, limits Limits, checks [
 	return found, nil
 }
 
-const evidenceTables = `
-create temp table heard_messages (
-  client_id uuid primary key, user_id uuid, content text, answer text, place int, acknowledged boolean,
-  chat_id uuid, message_id uuid, deletion int, path int) on commit drop;
-create temp table heard_replies (
-  reply_id uuid primary key, client_id uuid, text text, certain int, ended text, deletion int, path int) on commit drop;
-create temp table heard_answers (reply_id uuid, call_id text, value jsonb) on commit drop;
-create temp table tool_runs (reply_id uuid, call_id text, arguments jsonb) on commit drop;
-create temp table prompts (client_id uuid primary key, marks text[]) on commit drop;
-create index on heard_messages (message_id);
-create index on heard_messages (chat_id);
-create index on heard_replies (client_id);`
-
 func (e evidence) load(ctx context.Context, tx pgx.Tx) {
-	kit.Must(tx.Exec(ctx, evidenceTables))
+	kit.Must(tx.Exec(ctx, evidenceSQL))
 	var messages, replies, prompts, answers [][]any
 	paths := map[uuid.UUID]whether{} // by the client ids of the requests
 	replied := map[int]whether{}     // by the number: of any reply to the message
@@ -223,55 +218,3 @@ func keepPlaces(ctx context.Context, conn *pgx.Conn) error {
 		`insert into crash.memory_versions as known (user_id, version) select u.user_id, u.version from public.memory_users u
 		on conflict (user_id) do update set version = greatest(known.version, excluded.version)`)
 }
-
-const placesTable = `
-create schema if not exists crash;
-create table if not exists crash.places (chat_id uuid, seq bigint, message_id uuid, primary key (chat_id, seq, message_id));
-create table if not exists crash.pauses (user_id uuid, chat_id uuid, off_at timestamptz default clock_timestamp(), on_at timestamptz);
-create table if not exists crash.memory_versions (user_id uuid primary key, version bigint)`
-
-// goneMarks are those of messages that were certainly deleted, or are off the path, and what a memory of them says. Other replies to a
-// message begin with the same mark.
-const goneMarks = `
-create temp table gone_marks on commit drop as
-  with said as (
-    select m.superseded_by is not null as superseded, regexp_matches(m.content, '^(?:ask|said)\d+|lantern number \d+', 'g') as mark from public.messages m)
-  select s.mark[1] as mark, false as deleted, true as superseded from said s group by s.mark having bool_and(s.superseded)
-  union
-  select (regexp_matches(h.content, '^ask\d+|lantern number \d+', 'g'))[1], true, false from heard_messages h where h.deletion = 2
-  union
-  select substring(h.answer from '^said\d+'), true, false from heard_replies r join heard_messages h using (client_id) where r.deletion = 2
-     and not exists (select from said s where s.mark[1] = substring(h.answer from '^said\d+'))`
-
-// searched is the statement that looks for those marks in every column of the database that can hold words.
-const searched = `
-select 'insert into traces ' || string_agg(format(
-         'select %L, gone.* from %I.%I t cross join lateral regexp_matches(%s, ''\y(?:(?:ask|said)|lantern number )\d+\y'', ''g'') found (mark)
-            join gone_marks gone on gone.mark = found.mark[1]',
-         n.nspname || '.' || c.relname || '.' || a.attname, n.nspname, c.relname,
-         case when y.typname = 'bytea' then format('encode(t.%I, ''escape'')', a.attname) else format('t.%I::text', a.attname) end),
-         ' union all ')
-  from pg_attribute a join pg_class c on c.oid = a.attrelid join pg_namespace n on n.oid = c.relnamespace join pg_type y on y.oid = a.atttypid
- where n.nspname in ('public', 'throughline', 'river', 'auth') and c.relkind = 'r' and a.attnum > 0 and not a.attisdropped
-   and y.typname in ('text', '_text', 'varchar', '_varchar', 'json', 'jsonb', '_jsonb', 'tsvector', 'bytea')
-having exists (select from gone_marks)`
-
-func loadTraces(ctx context.Context, tx pgx.Tx) {
-	kit.Must(tx.Exec(ctx, "create temp table traces (place text, mark text, deleted boolean, superseded boolean) on commit drop"))
-	var search string
-	err := tx.QueryRow(ctx, searched).Scan(&search)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return // nothing is gone
-	}
-	kit.Check(err)
-	kit.Must(tx.Exec(ctx, search))
-}
-
-// topicRows finds the messages of each topic without our own function.
-const topicRows = `create temp table topic_rows on commit drop as
-  select t.id as topic_id, m.seq, m.role, m.content, m.created_at
-    from public.topics t
-    join public.turn_index i on i.topic_id = t.id and i.chat_id = t.chat_id
-    join public.messages m on m.chat_id = i.chat_id and m.seq between i.seq and i.last_seq
-     and m.role in ('user', 'assistant') and m.token_count > 0 and m.superseded_by is null;
-create index on topic_rows (topic_id)`

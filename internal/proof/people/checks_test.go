@@ -48,7 +48,7 @@ func newStory(t *testing.T) *story {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.conn.Close(context.Background()) })
-	s.exec(t, placesTable)
+	s.exec(t, placesSQL)
 	for _, chat := range s.chats {
 		s.exec(t, `insert into public.chats (id, user_id) values ($1, $2)`, chat, s.user)
 	}

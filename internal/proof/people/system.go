@@ -301,7 +301,7 @@ func (s *System) Close(keep bool) error {
 		errs = append(errs, s.Model.Close())
 	}
 	if s.Tools != nil {
-		errs = append(errs, s.Tools.server.Close())
+		errs = append(errs, s.Tools.stop())
 	}
 	if s.Admin != nil {
 		s.Admin.Close()

@@ -99,7 +99,7 @@ func TestToolsCount(t *testing.T) {
 	t.Parallel()
 	tools, err := startTools(filepath.Join(t.TempDir(), "tools.json"))
 	require.NoError(t, err)
-	t.Cleanup(func() { _ = tools.server.Close() })
+	t.Cleanup(func() { _ = tools.stop() })
 	for _, arguments := range []string{`{"n":1}`, `{"n":1}`, `{"n": 1}`} {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/look", strings.NewReader(arguments))
 		r.Header.Set("Idempotency-Key", "reply:call")

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"os"
 	"slices"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/arcoscribe/throughline/internal/dev/loopback"
 	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/proof/kit"
@@ -127,9 +127,9 @@ func (r *Record) toldOf(s said) bool {
 
 // Tools is a server of tools in this process, which no kill reaches. It does the same for the same key, and counts.
 type Tools struct {
-	server *http.Server
-	mu     sync.Mutex
-	ran    map[string]*run // by the key
+	stop func() error
+	mu   sync.Mutex
+	ran  map[string]*run // by the key
 }
 
 type run struct {
@@ -140,12 +140,12 @@ type run struct {
 // startTools starts it, and writes the file with which a server knows it.
 func startTools(file string) (t *Tools, err error) {
 	defer kit.Catch(&err)
-	listener := kit.Must(net.Listen("tcp", "127.0.0.1:0"))
 	t = &Tools{ran: map[string]*run{}}
-	t.server = &http.Server{Handler: t, ReadHeaderTimeout: time.Minute}
-	go func() { _ = t.server.Serve(listener) }() // until it is closed
-	return t, os.WriteFile(file, fmt.Appendf(nil, `{"tools": [{"name": "look", "description": "Looks.", "url": "http://%[1]s/look"},
-		{"name": "order", "description": "Orders.", "url": "http://%[1]s/order", "approval": true}]}`, listener.Addr()), 0o600)
+	base, stop, err := loopback.Serve(t, 0)
+	kit.Check(err)
+	t.stop = stop
+	return t, os.WriteFile(file, fmt.Appendf(nil, `{"tools": [{"name": "look", "description": "Looks.", "url": "%[1]s/look"},
+		{"name": "order", "description": "Orders.", "url": "%[1]s/order", "approval": true}]}`, base), 0o600)
 }
 
 // ServeHTTP takes a moment, and refuses some requests for a moment.

@@ -183,7 +183,7 @@ func (c *canary) awaitDerived(ctx context.Context, chat *conversation, m *messag
 		err := pgx.BeginFunc(ctx, c.Admin, func(tx pgx.Tx) (err error) {
 			defer kit.Catch(&err)
 			kit.Must(tx.Exec(ctx, fmt.Sprintf("create temp table gone_marks on commit drop as select 'ask%d' as mark, true as deleted, true as superseded", m.number)))
-			loadTraces(ctx, tx)
+			kit.Must(tx.Exec(ctx, tracesSQL))
 			rows, _ := tx.Query(ctx, `select unnest($3::text[]) except select place from traces
 				except select 'a memory' from public.memory_sources where chat_id = $1
 				except select 'a vector' from public.turn_index i join public.messages m using (chat_id, seq) where m.id = $2 and i.embedding is not null`,

@@ -147,8 +147,7 @@ func (o options) playSuites(ctx context.Context, out, progress io.Writer) (err e
 	}
 	defer kit.Catch(&err)
 	s := kit.Must(open(ctx, o, progress))
-	defer func() { err = errors.Join(err, s.Close(false)) }()
-	defer s.stopWatching()
+	defer func() { err = errors.Join(err, s.stopWatching(), s.Close(false)) }()
 	host := kit.Must(kit.Describe(ctx, s.Admin))
 	var r report
 	began := time.Now()
@@ -168,7 +167,7 @@ func (o options) playSuites(ctx context.Context, out, progress io.Writer) (err e
 
 // open starts the system but for the program. Extractions run when they are asked for. A quick run has no vectors.
 func open(ctx context.Context, o options, progress io.Writer) (s *scene, err error) {
-	s = &scene{stopWatching: func() {}}
+	s = &scene{stopWatching: func() error { return nil }}
 	s.play(canned{})
 	s.System, err = people.Start(ctx, people.Plan{
 		Source: o.source, Commands: []string{"serve", "work"}, Script: s.answer, NoVector: o.Quick,
@@ -181,7 +180,7 @@ func open(ctx context.Context, o options, progress io.Writer) (s *scene, err err
 	if err != nil || s.Embedder == nil {
 		return s, err
 	}
-	if err = s.watchVectors(ctx); err != nil {
+	if err = s.watchVectors(); err != nil {
 		err = errors.Join(err, s.Close(false))
 	}
 	return s, err

@@ -21,6 +21,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/arcoscribe/throughline/internal/client"
+	"github.com/arcoscribe/throughline/internal/dev/loopback"
 	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/memory/prompt"
 	"github.com/arcoscribe/throughline/internal/memory/text"
@@ -36,7 +37,7 @@ type scene struct {
 	ctx  context.Context
 	fail context.CancelCauseFunc
 	// stopWatching ends what watchVectors began.
-	stopWatching func()
+	stopWatching func() error
 
 	now   atomic.Pointer[canned] // what the model answers
 	since time.Time              // when that began
@@ -270,19 +271,19 @@ func (s *scene) play(now canned) {
 }
 
 // watchVectors announces the calls for vectors, and has them pass to the embedder.
-func (s *scene) watchVectors(ctx context.Context) error {
+func (s *scene) watchVectors() error {
 	target, err := url.Parse(s.Settings["EMBEDDING_BASE_URL"])
 	if err != nil {
 		return err
 	}
 	embedder := httputil.NewSingleHostReverseProxy(target)
 	embedder.ErrorHandler = func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) } // mostly, who asked has gone
-	s.Settings["EMBEDDING_BASE_URL"], s.stopWatching, err = kit.Serve(ctx, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	s.Settings["EMBEDDING_BASE_URL"], s.stopWatching, err = loopback.Serve(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body) // what broke off is refused by the embedder
 		s.now.Load().before(forVectors, string(body))
 		r.Body = io.NopCloser(bytes.NewReader(body))
 		embedder.ServeHTTP(w, r)
-	}))
+	}), 0)
 	return err
 }
 
