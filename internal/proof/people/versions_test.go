@@ -102,6 +102,9 @@ func (c *canary) wave(first, end int) {
 		takeBack[(first+n)%len(takeBack)](ctx, all[n], chat)
 	})
 	kit.Check(errors.Join(<-killed, c.look(ctx, nil), c.Run(ctx)))
+	for c.count(ctx, "inspect.due_folds(200, 1)") > 0 { // a prompt has no room for all that is to be folded
+		kit.Check(kit.Sleep(ctx, 100*time.Millisecond))
+	}
 	c.each(all, func(n int) { prompts[n] = all[n].Greet(ctx) })
 	c.gone = c.count(ctx, "public.messages where superseded_by is not null") + c.record.Tally().Deleted
 	kit.Check(c.look(ctx, slices.Concat(prompts...)))
