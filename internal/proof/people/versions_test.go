@@ -108,6 +108,7 @@ func (c *canary) wave(first, end int) {
 	c.each(all, func(n int) { prompts[n] = all[n].Greet(ctx) })
 	c.gone = c.count(ctx, "public.messages where superseded_by is not null") + c.record.Tally().Deleted
 	kit.Check(c.look(ctx, slices.Concat(prompts...)))
+	assert.Positive(c.t, c.count(ctx, "public.conversation_brief_revisions where kind = 'rollback'"), "briefs taken back")
 }
 
 // awaitDraft waits a moment for a fold that has asked once and asks again.
