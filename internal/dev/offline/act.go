@@ -43,7 +43,7 @@ func parseTools(lines string) (asks []asking, tells []telling, numbers map[strin
 		case name[2] == "ask":
 			in := strings.NewReplacer(
 				"{please}", `(?:(?:please|bitte|now|jetzt|(?:can|could|will|would) you|(?:kannst|könntest|würdest) du),? )*`,
-				"{thanks}", `(?:,? (?:please|bitte|mal|for me|für mich|again|nochmal|now|jetzt))*`,
+				"{thanks}", `(?:,? (?:please|bitte|mal|for me|für mich|again|nochmal|noch einmal|einmal|now|jetzt))*`,
 				"{count}", `(?P<count>`+strings.Join(slices.Sorted(maps.Keys(numbers)), "|")+`|`+numberOf+`)`,
 				"{sides}", `(?P<sides>`+numberOf+`)`, "{to}", `(?P<to>[^\s:,]+)`, "{text}", `(?P<text>.+)`)
 			asks = append(asks, asking{name[0], name[1], regexp.MustCompile(`(?is)^\s*` + in.Replace(rest) + `[\s.!?]*$`)})

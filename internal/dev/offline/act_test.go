@@ -17,6 +17,7 @@ func TestTheModelCallsWhatIsAskedFor(t *testing.T) {
 		"Roll a die with 12 sides.":                           `roll_dice {"count":1,"sides":12}`,
 		"roll 2d8":                                            `roll_dice {"count":2,"sides":8}`,
 		"Würfle!":                                             `roll_dice {}`,
+		"Bitte würfle einmal für mich.":                       `roll_dice {}`,
 		"Würfle bitte mit zwei Würfeln.":                      `roll_dice {"count":2}`,
 		"wirf drei Würfel":                                    `roll_dice {"count":3}`,
 		"Würfle einen W20":                                    `roll_dice {"count":1,"sides":20}`,
