@@ -102,7 +102,7 @@ func TestFirstLinesToPaste(t *testing.T) {
 	testkit.Eventually(t, "the message is remembered", func() bool {
 		return strings.Contains(shell(t, export+"sleep 0.2; curl -s "+api+`/v1/memories -H "Authorization: Bearer $TOKEN"`), "allergic to walnuts")
 	})
-	if text, _ := pasted(t, export+askNext); !strings.Contains(text, `From what I remember of you: "The user's name is Ada. The user is allergic to walnuts."`) {
+	if text, _ := pasted(t, export+askNext); !strings.Contains(text, "Your name is Ada. You are allergic to walnuts.") {
 		t.Errorf("the next chat: %s", text)
 	}
 }
