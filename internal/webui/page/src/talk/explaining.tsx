@@ -25,8 +25,8 @@ function knownBy(message: Message): string {
   for (const { name, items, failure } of receiptOf(message.metadata)?.sections ?? []) {
     const words = counted[name as keyof typeof counted];
     if (!words) continue;
-    if (failure) said.push(`${words[1]} ${failures[failure] ?? failure}`);
-    else if (items > 0) said.push(`${items} ${words[items === 1 ? 0 : 1]}`);
+    if (items > 0) said.push(`${items} ${words[items === 1 ? 0 : 1]}`);
+    else if (failure) said.push(`${words[1]} ${failures[failure] ?? failure}`);
   }
   return said.join(' · ');
 }
