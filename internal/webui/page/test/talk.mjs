@@ -1,5 +1,5 @@
 /** What a person does in a chat. The model is the stage of talk_test.go. */
-import { assert, BASE, call, desktop, eventually, isAccessible, newBrowser, open, phone, picture, run } from './harness.mjs';
+import { assert, BASE, call, desktop, eventually, isAccessible, newBrowser, open, phone, picture, run, unsent } from './harness.mjs';
 
 const stage = async (path) => assert.equal((await fetch(process.env.STAGE + path, { method: 'POST' })).status, 200);
 const release = (name) => stage(`/release?name=${encodeURIComponent(name)}`);
@@ -258,12 +258,12 @@ await run({
     await eventually(async () => assert.equal(await asked(tab).filter({ hasText: 'Rather not' }).count(), 0));
     await say(tab, 'Sent from a tunnel');
     await tab.getByText('What you write is kept').waitFor();
-    await eventually(async () => assert.equal(await tab.evaluate(() => Object.keys(localStorage).filter((key) => key.includes('.turn.')).length), 1));
+    await eventually(async () => assert.equal(await unsent(tab), 1));
     await stage('/start');
     await tab.reload();
     await reads(asked(tab).last(), 'Sent from a tunnel');
     await tab.getByRole('button', { name: 'Send' }).waitFor();
-    await tab.waitForFunction(() => !Object.keys(localStorage).some((key) => key.includes('.turn.')));
+    await eventually(async () => assert.equal(await unsent(tab), 0));
   },
 
   async 'signing out leaves nothing'() {
