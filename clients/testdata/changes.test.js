@@ -80,8 +80,8 @@ test('a chat that is shown is asked for now and then, cheaply; in the background
 test('windows of a browser tell each other, and hidden ones ask later', async (t) => {
   const page = Object.assign(new EventTarget(), { hidden: false });
   Object.assign(globalThis, { document: page, window: new EventTarget() });
-  t.after(() => ['document', 'window'].forEach((name) => delete globalThis[name]));
   const one = await opened(t, says('Hello', '"1"'));
+  t.after(() => ['document', 'window'].forEach((name) => delete globalThis[name]));
   one.answer = unchanged;
   const other = new BroadcastChannel('throughline');
   t.after(() => other.close());

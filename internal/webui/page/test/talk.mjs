@@ -77,6 +77,33 @@ await run({
     await second.close();
   },
 
+  async 'another device follows by itself'() {
+    const second = await open(await newBrowser(), chat);
+    await replies(second).first().waitFor();
+    await say(tab, 'hold the pegs');
+    await reads(words(second), 'One two three');
+    await reads(asked(second).last(), 'hold the pegs');
+    await release('hold the pegs');
+    for (const one of [tab, second]) await reads(words(one), held);
+    await tab.getByRole('button', { name: 'Send' }).waitFor();
+    await second.context().close();
+  },
+
+  async 'Return ends a word that is composed, and a line on a phone'() {
+    await composer(tab).fill('にほん');
+    await composer(tab).evaluate((input) => {
+      for (const composed of [{ isComposing: true }, { keyCode: 229 }]) input.dispatchEvent(new KeyboardEvent('keydown', { key: 'Enter', bubbles: true, ...composed }));
+    });
+    await eventually(async () => assert.equal(await composer(tab).inputValue(), 'にほん'));
+    await composer(tab).fill('');
+    const touched = await newBrowser({ hasTouch: true, isMobile: true });
+    const phone = await open(touched, chat);
+    await composer(phone).fill('One line');
+    await composer(phone).press('Enter');
+    await eventually(async () => assert.equal(await composer(phone).inputValue(), 'One line\n'));
+    await touched.close();
+  },
+
   async 'a reply that broke off is tried again, and replaced'() {
     await say(tab, 'fail once');
     await tab.locator('.failure').getByRole('button', { name: 'Try again' }).waitFor();
@@ -88,7 +115,7 @@ await run({
     await reads(words(tab), 'The second attempt worked.');
     await tab.getByRole('button', { name: 'Send' }).waitFor();
     await eventually(async () => assert.equal(await asked(tab).filter({ hasText: 'fail once' }).count(), 1));
-    await eventually(async () => assert.equal(await replies(tab).count(), 3));
+    await eventually(async () => assert.equal(await replies(tab).count(), 4));
   },
 
   async 'a message that the model refuses is stored, and tried again'() {
@@ -104,7 +131,7 @@ await run({
     await reads(words(tab), /refuse once/);
     await tab.getByRole('button', { name: 'Send' }).waitFor();
     await eventually(async () => assert.equal(await asked(tab).filter({ hasText: 'refuse once' }).count(), 1));
-    await eventually(async () => assert.equal(await replies(tab).count(), 4));
+    await eventually(async () => assert.equal(await replies(tab).count(), 5));
   },
 
   async 'Markdown is drawn'() {
@@ -128,7 +155,7 @@ await run({
     await reply.locator('[aria-label="Good reply"][aria-pressed="true"]').waitFor();
     await more(reply, 'Pin');
     await reply.getByText('Pinned').waitFor();
-    await reply.getByRole('button', { name: 'Copy' }).click();
+    await reply.getByRole('button', { name: 'Copy', exact: true }).click();
     await tab.getByText('Copied.').waitFor({ state: 'attached' });
     await eventually(async () => assert.match(await tab.evaluate(() => navigator.clipboard.readText()), /^A bow needs \*\*rosin\*\*/));
     let messages;
@@ -136,8 +163,7 @@ await run({
       ({ messages } = await call('GET', `/v1/chats/${chat.split('/').at(-1)}/messages`));
       assert.deepEqual([messages.at(-1).rating, messages.at(-1).pinned], [1, true]);
     });
-    const why = reply.getByRole('link', { name: 'Why it said that' });
-    await eventually(async () => assert.equal(await why.getAttribute('href'), `${chat}/memory?why=${messages.at(-1).id}`));
+    await eventually(async () => assert.equal(await reply.getByRole('button', { name: 'Why?' }).getAttribute('data-why'), messages.at(-1).id));
 
     await more(reply, 'Delete');
     await tab.getByRole('dialog').getByRole('button', { name: 'Keep it' }).click();
@@ -270,6 +296,7 @@ await run({
     await composer(tab).fill('Nobody else should read this');
     const second = await open(context, chat);
     await replies(second).first().waitFor();
+    await tab.getByRole('link', { name: 'All chats' }).click(); // on a phone the bar of a chat has other things
     await tab.getByRole('button', { name: /Sign out/ }).click();
     for (const one of [tab, second]) {
       await one.getByLabel('Access token').waitFor();
@@ -283,6 +310,8 @@ await run({
     await tab.getByText('This is no access token').waitFor();
     await tab.getByLabel('Access token').fill(process.env.TOKEN);
     await tab.getByRole('button', { name: 'Sign in' }).click();
+    await tab.getByRole('link', { name: 'New chat' }).waitFor();
+    await tab.goto(`${BASE}${chat}`);
     await replies(tab).first().waitFor();
     await eventually(async () => assert.equal(await composer(tab).inputValue(), ''));
   },

@@ -4,11 +4,13 @@ import { sayError, useClient } from '../api';
 import { tellChange, useRefresh } from '../changes';
 import { ThroughlineError, useChat, type CallAnswer, type Chat, type ChatMessage, type Schemas } from '../throughline';
 import { announce } from '../ui/announce';
+import { ChatBar } from '../ui/chatbar';
 import { Icon } from '../ui/icon';
 import { useTitle } from '../ui/title';
 import { Composer, isTouched, type Draft } from './composer';
+import { ExplainingProvider, WhyPanel } from './explaining';
 import { RunningMessage, StoredMessage } from './message';
-import { useSteadyScroll, type Message } from './messages';
+import { useSteadyScroll } from './messages';
 import { isRunning, PastProvider, usePastOf } from './past';
 import { AnsweringProvider } from './reply';
 import { ChatSettings } from './settings';
@@ -30,6 +32,8 @@ export function Conversation({ chatId, alone }: { chatId?: string; alone: boolea
   const busy = isRunning(chat);
   const open = messages.at(-1)?.calls?.map(({ callId }) => callId).join(' ') ?? '';
   const answering = useMemo(() => ({ busy, open: open.split(' '), answer }), [chat.answer, busy, open]);
+  const [explained, explain] = useState<string | undefined>(useLocation().query.why);
+  const explaining = useMemo(() => ({ id: explained, explain }), [explained]);
   const past = usePastOf(chat, begin, failed);
   const isGone = status === 'failed' && error instanceof ThroughlineError && [400, 404, 410].includes(error.status);
 
@@ -71,6 +75,7 @@ export function Conversation({ chatId, alone }: { chatId?: string; alone: boolea
   const stop = () => attempt(chat.stop().then((text) => text && giveBack({ text })));
 
   return (
+    <ExplainingProvider value={explaining}>
     <section class="conversation" aria-labelledby="chat">
       <ChatHead chat={about} chatId={chatId} alone={alone} onChange={setAbout} />
       {isGone ? <p role="alert">{sayError(error)} <a href="/app/">Go to your chats.</a></p> : (
@@ -97,6 +102,8 @@ export function Conversation({ chatId, alone }: { chatId?: string; alone: boolea
         </AnsweringProvider></PastProvider>
       )}
     </section>
+    {explained && <WhyPanel id={explained} explain={explain} />}
+    </ExplainingProvider>
   );
 }
 
@@ -130,13 +137,13 @@ function useAbout(chatId: string | undefined): [About | undefined, (chat: About)
 /** Goes to the message that the address names. */
 function useTarget(chat: Chat, leaveEnd: () => void, failed: (why: unknown) => void) {
   const { query } = useLocation();
-  const sought = query.message ?? query.seq;
+  const sought = query.message ?? query.why ?? query.seq;
   const loaded = chat.status !== 'loading';
   const latest = useRef(chat);
   latest.current = chat;
 
   async function find() {
-    const isIt = ({ stored }: ChatMessage) => stored && (stored.id === query.message || String(stored.seq) === query.seq);
+    const isIt = ({ stored }: ChatMessage) => stored && (stored.id === (query.message ?? query.why) || String(stored.seq) === query.seq);
     leaveEnd();
     while (latest.current.hasOlder && !latest.current.messages.some(isIt)) {
       await chat.loadOlder(LARGE_PAGE);
@@ -158,34 +165,18 @@ const drawn = () => new Promise((resolve) => setTimeout(resolve, 50));
 
 function ChatHead({ chat, chatId, alone, onChange }: { chat?: About; chatId?: string; alone: boolean; onChange: (chat: About) => void }) {
   const [changing, setChanging] = useState(false);
-  const Heading = alone ? 'h2' : 'h1';
+  const notes = chat && (
+    <>
+      {!chat.remember && <span class="badge">temporary</span>}
+      {chat.tags.map((tag) => <bdi class="badge" key={tag}>#{tag}</bdi>)}
+    </>
+  );
+  const name = 'Change the title, tags and more';
   return (
-    <header class="chat-head">
-      <a class="action back" href="/app/" aria-label="All chats"><Icon name="back" /></a>
-      <div class="chat-name">
-        <Heading id="chat"><bdi>{chatId ? chat?.title || 'Untitled' : 'New chat'}</bdi></Heading>
-        {chat && !chat.remember && <span class="badge">temporary</span>}
-        {chat?.tags.map((tag) => <bdi class="badge" key={tag}>#{tag}</bdi>)}
-      </div>
-      {chatId && (
-        <nav aria-label="This chat">
-          <a href={`/app/chats/${chatId}/memory`}>Memory</a>
-          <a href={`/app/chats/${chatId}/topics`}>Topics</a>
-        </nav>
-      )}
-      {chat && (
-        <button
-          type="button"
-          class="action"
-          aria-label="Change the title, tags and more"
-          title="Change the title, tags and more"
-          onClick={() => setChanging(true)}
-        >
-          <Icon name="edit" />
-        </button>
-      )}
+    <ChatBar chatId={chatId} title={chat?.title} current="Chat" as={alone ? 'h2' : 'h1'} notes={notes}>
+      {chat && <button type="button" class="action" aria-label={name} title={name} onClick={() => setChanging(true)}><Icon name="edit" /></button>}
       {chat && changing && <ChatSettings chat={chat} onChange={onChange} onClose={() => setChanging(false)} />}
-    </header>
+    </ChatBar>
   );
 }
 

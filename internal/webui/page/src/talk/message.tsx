@@ -2,21 +2,40 @@ import { memo } from 'preact/compat';
 import { useRef, useState } from 'preact/hooks';
 import { isConflict, sayError } from '../api';
 import type { ChatMessage, Part } from '../throughline';
+import { Boundary } from '../ui/boundary';
 import { Icon } from '../ui/icon';
 import { When } from '../ui/when';
 import { Actions, useQuestion, Versions } from './actions';
 import { Editor } from './editor';
+import { useExplaining } from './explaining';
 import type { Message } from './messages';
 import { Reply } from './reply';
 import { Plain } from './words';
 
 const speakers = { user: 'You', assistant: 'Reply', system: 'Instructions', tool: 'Tool' } as const;
 
+/** A stored message. One that cannot be drawn is shown as its text, and those around it as they are. */
+export const StoredMessage = memo(function StoredMessage(props: { message: Message }) {
+  const { id, role, content } = props.message;
+  return <Boundary instead={<Broken role={role} id={`message-${id}`} text={content} />}><Stored {...props} /></Boundary>;
+}, (before, after) => before.message === after.message || JSON.stringify(before.message) === JSON.stringify(after.message));
+
+function Broken({ role, id, text }: { role: Message['role']; id?: string; text: string }) {
+  return (
+    <article class={`message ${role}`} id={id} tabIndex={-1}>
+      <h2 class="unseen">{speakers[role]}</h2>
+      <Plain text={text} />
+      <p class="note">This message could not be drawn: this is its text.</p>
+    </article>
+  );
+}
+
 /** A stored message, and what can be done with it. */
-export const StoredMessage = memo(function StoredMessage({ message }: { message: Message }) {
+function Stored({ message }: { message: Message }) {
   const { id, role, content, parts, status, created_at: at, pinned, files } = message;
   const [editing, setEditing] = useState(false);
   const article = useRef<HTMLElement>(null);
+  const explained = useExplaining().id === id;
   const note = status === 'cancelled' && parts?.some(isLeft) ? '' : notes[status]; // the card of the call says it
 
   function close() {
@@ -25,7 +44,7 @@ export const StoredMessage = memo(function StoredMessage({ message }: { message:
   }
 
   return (
-    <article class={`message ${role}`} id={`message-${id}`} tabIndex={-1} data-status={status} ref={article}>
+    <article class={`message ${role}${explained ? ' explained' : ''}`} id={`message-${id}`} tabIndex={-1} data-status={status} ref={article}>
       <h2 class="unseen">{speakers[role]}, <When at={at} /></h2>
       {editing ? <Editor message={message} onClose={close} /> : <Said message={message} />}
       {!content && message.tool_calls && <p class="note">It asked a tool.</p>}
@@ -35,7 +54,7 @@ export const StoredMessage = memo(function StoredMessage({ message }: { message:
       {!editing && <Actions message={message} edit={() => setEditing(true)} />}
     </article>
   );
-}, (before, after) => before.message === after.message || JSON.stringify(before.message) === JSON.stringify(after.message));
+}
 
 function Said({ message: { id, chat_id, role, content, parts, status } }: { message: Message }) {
   if (role !== 'assistant') return <Plain text={content} />;
@@ -68,7 +87,9 @@ export function RunningMessage({ message, chatId = '', ...failure }: RunningProp
       {(content || parts || runs) && (
         <article class="message assistant" aria-busy={runs}>
           <h2 class="unseen">Reply</h2>
-          <Reply reply={{ chatId, messageId: id, text: content, parts }} state={runs || status === 'awaiting' ? status : 'over'} />
+          <Boundary instead={<Plain text={content} />}>
+            <Reply reply={{ chatId, messageId: id, text: content, parts }} state={runs || status === 'awaiting' ? status : 'over'} />
+          </Boundary>
           {runs && <p class="typing"><span class="unseen">The reply is being written.</span><i /><i /><i /></p>}
         </article>
       )}
