@@ -12,7 +12,7 @@ import type { ChatMessage } from './messages.js';
 import type { ChatOptions, ChatState, SendOptions } from './options.js';
 import { memory, openOutbox } from './outbox.js';
 import type { Outbox } from './outbox.js';
-import { Pages } from './pages.js';
+import { LARGE_PAGE, Pages } from './pages.js';
 import type { Page } from './pages.js';
 import { claimCall } from './parts.js';
 import type { CallAnswer, Message } from './parts.js';
@@ -97,7 +97,7 @@ export class ChatStore extends Store<ChatState> {
     const { chatId } = this.state();
     if (!chatId || !this.#outbox) return;
     const isAsked = (told: boolean) =>
-      this.#turns.some(({ status }) => status === 'streaming') || (!told && (this.#watched || this.#attempt > 0));
+      this.#turns.some((turn) => turn.status === 'streaming' || (!told && turn === this.#watched?.turn)) || (!told && this.#attempt > 0);
     this.#elsewhere ??= watchChanges(this.#options.api, chatId, (told) => isAsked(told) || void this.refresh());
   }
 
@@ -236,8 +236,19 @@ export class ChatStore extends Store<ChatState> {
     }
   };
 
-  /** Reads the messages before the shown ones; `limit` of them, at most 200. */
-  readonly loadOlder = async (limit?: number): Promise<void> => {
+  /** Reads the messages before the shown ones. */
+  readonly loadOlder = (): Promise<void> => this.#older();
+
+  /** Reads older messages until one is there, such as one that a link names. */
+  readonly find = async (isIt: (message: Message) => boolean): Promise<Message | undefined> => {
+    for (;;) {
+      const found = this.#stored.find(isIt);
+      if (found || !this.state().hasOlder) return found;
+      await this.#older(LARGE_PAGE);
+    }
+  };
+
+  async #older(limit?: number): Promise<void> {
     const { chatId } = this.state();
     const first = this.#stored[0];
     if (!chatId || !first) return;
@@ -245,7 +256,7 @@ export class ChatStore extends Store<ChatState> {
     if (this.#stored[0] !== first) return; // read again, or twice
     this.#stored = [...page.messages, ...this.#stored];
     this.#show({ hasOlder: page.has_more });
-  };
+  }
 
   #put(row: Message): void {
     this.#pages.forget();

@@ -3,6 +3,9 @@ import type { Client } from './client.js';
 import { ThroughlineError } from './errors.js';
 import type { Message } from './parts.js';
 
+/** The most messages that the server sends at once. */
+export const LARGE_PAGE = 200;
+
 export interface Page {
   messages: Message[];
   has_more: boolean;

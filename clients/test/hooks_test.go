@@ -301,7 +301,7 @@ func (h hooks) findsNothing() {
 		"%+v", now.Chat.Error)
 }
 
-// follows shows in one window what another one says.
+// follows shows in one window what another one says, and another device.
 func (h hooks) follows() {
 	first, second := uuid.NewString(), uuid.NewString()
 	chatID := h.say("", first)
@@ -315,6 +315,11 @@ func (h hooks) follows() {
 	goOn()
 	for _, p := range []shown{one, other} {
 		p.awaitSaid("ready", first, "Re: "+first, second, reply)
+	}
+	third := uuid.NewString()
+	h.say(chatID, third)
+	for _, p := range []shown{one, other} {
+		p.await("the app has asked by itself", func(now hooked) bool { return len(now.Chat.Said) == 6 && now.Chat.Said[5][1] == "Re: "+third })
 	}
 }
 

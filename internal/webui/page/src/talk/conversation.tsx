@@ -139,18 +139,12 @@ function useTarget(chat: Chat, leaveEnd: () => void, failed: (why: unknown) => v
   const { query } = useLocation();
   const sought = query.message ?? query.why ?? query.seq;
   const loaded = chat.status !== 'loading';
-  const latest = useRef(chat);
-  latest.current = chat;
 
   async function find() {
-    const isIt = ({ stored }: ChatMessage) => stored && (stored.id === (query.message ?? query.why) || String(stored.seq) === query.seq);
     leaveEnd();
-    while (latest.current.hasOlder && !latest.current.messages.some(isIt)) {
-      await chat.loadOlder(LARGE_PAGE);
-      await drawn();
-    }
-    await drawn();
-    const element = document.getElementById(`message-${latest.current.messages.find(isIt)?.id}`);
+    const found = await chat.find(({ id, seq }) => id === (query.message ?? query.why) || String(seq) === query.seq);
+    await new Promise((resolve) => setTimeout(resolve, 50)); // it is drawn
+    const element = document.getElementById(`message-${found?.id}`);
     element?.scrollIntoView({ block: 'center' });
     element?.focus({ preventScroll: true });
   }
@@ -159,9 +153,6 @@ function useTarget(chat: Chat, leaveEnd: () => void, failed: (why: unknown) => v
     if (sought && loaded) void find().catch(failed);
   }, [sought, loaded]);
 }
-
-const LARGE_PAGE = 200;
-const drawn = () => new Promise((resolve) => setTimeout(resolve, 50));
 
 function ChatHead({ chat, chatId, alone, onChange }: { chat?: About; chatId?: string; alone: boolean; onChange: (chat: About) => void }) {
   const [changing, setChanging] = useState(false);
