@@ -43,7 +43,14 @@ plain
 - שלום
 - hello
 
-\`$not_math$\` stays.`;
+\`$not_math$\` stays, and so does \`\`a \` $b_1$\`\`, https://example.com/$c_1$, \\[1\\] and $20/month here, or 15$ there.
+
+    $d_1$ indented
+
+\`\`\`
+\`\`\` in it: $e_1$
+\`\`\`
+`;
 
 await run({
   async 'a long chat opens at its end, and loads older messages without a jump'() {
@@ -148,10 +155,12 @@ await run({
     assert.match(await words.innerText(), /It costs \$5 and \$6\. Then/);
     assert.match(await words.innerText(), /\$not_math\$ stays/);
 
+    for (const kept of ['$b_1$', '$c_1$', '[1]', '$20/month here, or 15$', '$d_1$', '$e_1$']) assert.ok((await words.innerText()).includes(kept), kept);
+
     await words.locator('.hljs-keyword').waitFor();
-    assert.deepEqual(await words.locator('figcaption span').allInnerTexts(), ['go', 'Code']);
+    assert.deepEqual(await words.locator('figcaption span').allInnerTexts(), ['go', 'Code', 'Code', 'Code']);
     await context.grantPermissions(['clipboard-read', 'clipboard-write']);
-    await words.getByRole('button', { name: 'Copy the code' }).last().click();
+    await words.getByRole('button', { name: 'Copy the code' }).nth(1).click();
     await eventually(async () => assert.equal(await tab.evaluate(() => navigator.clipboard.readText()), 'plain'));
 
     const looks = (place) => place.evaluate((one) => [getComputedStyle(one).textAlign, getComputedStyle(one).direction].join(' '));

@@ -1,6 +1,7 @@
 /** A block of code: its language, its colours, and a button that copies it. */
 import type { RootContent } from 'hast';
 import { h, type ComponentChild } from 'preact';
+import { memo } from 'preact/compat';
 import { useEffect, useState } from 'preact/hooks';
 import { announce } from '../ui/announce';
 import { Icon } from '../ui/icon';
@@ -23,7 +24,7 @@ function elementOf(node: RootContent): ComponentChild {
   return h('span', { class: (node.properties.className as string[]).join(' ') }, node.children.map(elementOf));
 }
 
-export function Code({ code, language }: { code: string; language: string }) {
+export const Code = memo(function Code({ code, language }: { code: string; language: string }) {
   const [highlight, setHighlight] = useState<Highlighter>();
   const [copied, setCopied] = useState(false);
   const coloured = language !== '' && code.length <= LONGEST;
@@ -45,9 +46,9 @@ export function Code({ code, language }: { code: string; language: string }) {
         <span>{language || 'Code'}</span>
         <button type="button" class="action" aria-label="Copy the code" title="Copy" onClick={copy}><Icon name={copied ? 'done' : 'copy'} /></button>
       </figcaption>
-      <pre tabIndex={0} role="region" aria-label={`Code${language && ` in ${language}`}`}>
+      <pre tabIndex={0} role="group" aria-label={`Code${language && ` in ${language}`}`}>
         <code>{coloured && highlight ? highlight(code, language) : code}</code>
       </pre>
     </figure>
   );
-}
+});

@@ -143,8 +143,9 @@ function useTarget(chat: Chat, leaveEnd: () => void, failed: (why: unknown) => v
   async function find() {
     leaveEnd();
     const found = await chat.find(({ id, seq }) => id === (query.message ?? query.why) || String(seq) === query.seq);
-    await new Promise((resolve) => setTimeout(resolve, 50)); // it is drawn
-    const element = document.getElementById(`message-${found?.id}`);
+    const drawn = () => document.getElementById(`message-${found?.id}`);
+    for (let wait = 0; found && wait < 100 && !drawn(); wait++) await new Promise((resolve) => setTimeout(resolve, 50));
+    const element = drawn();
     element?.scrollIntoView({ block: 'center' });
     element?.focus({ preventScroll: true });
   }

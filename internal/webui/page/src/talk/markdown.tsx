@@ -118,7 +118,7 @@ class Renderer {
     const [head, ...rows] = node.children;
     const looks = (column: number) => ({ dir: 'auto' as const, class: node.align?.[column] ?? undefined });
     return (
-      <div class="wide" tabIndex={0} role="region" aria-label="Table">
+      <div class="wide" tabIndex={0} role="group" aria-label="Table">
         <table>
           <thead><tr>{head.children.map((cell, column) => <th scope="col" {...looks(column)}>{this.children(cell)}</th>)}</tr></thead>
           <tbody>{rows.map((row) => <tr>{row.children.map((cell, column) => <td {...looks(column)}>{this.children(cell)}</td>)}</tr>)}</tbody>
