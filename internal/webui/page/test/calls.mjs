@@ -162,6 +162,7 @@ await run({
     await say(tab, 'odd deep');
     await reads(tab, 'Let me see 🎲.', 'Odd Done', 'Odd Failed', 'That makes 2 results.');
     await idle(tab);
+    await button(reply(tab), 'Copy').waitFor({ state: 'attached' }); // it is drawn as it is stored, with its folds closed
     for (const summary of await reply(tab).locator('summary').all()) await summary.click();
     await eventually(async () => {
       const shown = (await reply(tab).locator('pre').allInnerTexts()).join('');
