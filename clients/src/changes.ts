@@ -11,7 +11,10 @@ export interface Changes {
   end(): void;
 }
 
-/** `changed` is called with true where a change was told, or the app is shown again. A window that is hidden, and an app in the background, hears of changes when it is shown again. */
+/**
+ * `changed` is called with true where a change was told, or the app is shown again. A window that is hidden, and an app in the
+ * background, hears of changes when it is shown again.
+ */
 export function watchChanges(api: Api, chatId: string, changed: (told: boolean) => void): Changes {
   const isPage = !api.appState && typeof document !== 'undefined';
   const windows = isPage ? new BroadcastChannel('throughline') : undefined;

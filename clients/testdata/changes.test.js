@@ -33,7 +33,7 @@ async function opened(t, answer, more = {}) {
 }
 
 const says = (content, tag) => () =>
-  Response.json({ messages: content ? [{ id: 'm', role: 'user', content, status: 'complete', seq: 1 }] : [], has_more: false }, { headers: tag && { ETag: tag } });
+  Response.json({ messages: [{ id: 'm', role: 'user', content, status: 'complete', seq: 1 }], has_more: false }, { headers: tag && { ETag: tag } });
 const unchanged = () => new Response(null, { status: 304 });
 
 for (const [status, code, requests] of [[404, 'chat_not_found', 1], [400, 'bad_uuid', 1], [401, 'bad_jwt', 2]]) {

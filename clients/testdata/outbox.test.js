@@ -48,3 +48,16 @@ test('a message goes out though the storage is full, and is stored when it is no
   assert.deepEqual(storage.messages, ['One', 'Two']);
   box.close();
 });
+
+test('windows that share a storage leave each other their turns', async () => {
+  const storage = new Storage();
+  const one = await openOutbox({ storage, api, follow });
+  const other = await openOutbox({ storage, api, follow });
+  const first = await one.send({ clientMessageId: 'a', content: 'One' });
+  await other.send({ clientMessageId: 'b', content: 'Two' });
+  assert.deepEqual(storage.messages, ['One', 'Two']);
+  await one.drop(first);
+  assert.deepEqual(storage.messages, ['Two']);
+  one.close();
+  other.close();
+});

@@ -9,7 +9,7 @@ const rows = [...readFileSync('README.md', 'utf8').matchAll(/^\| `(import .+)` \
 assert.equal(rows.length, 3);
 for (const [, code, said] of rows) {
   const [, names] = code.match(/import \{(.+?)\}/);
-  const contents = code.replaceAll('; ', ';\n').replaceAll("'@arcoscribe/throughline", "'./dist/esm").replaceAll(/esm(\/?)([\w/-]*)'/g, (_, __, sub) => `esm/${sub.replace('/', '-') || 'index'}.js'`);
+  const contents = code.replace(/'@arcoscribe\/throughline\/?(.*)'/, (_, entry) => `'./dist/esm/${entry.replace('/', '-') || 'index'}.js'`);
   const { outputFiles } = await build({
     stdin: { contents: `${contents};\nconsole.log(${names});`, resolveDir: '.' }, bundle: true, minify: true, format: 'esm', external: ['react'], write: false,
   });
