@@ -36,3 +36,16 @@ export function Confirm({ title, action, keep = 'Keep', busy, error, onConfirm, 
     </dialog>
   );
 }
+
+/** The head of the user's memories, and the two ways to see them. */
+export function PageHead({ shown }: { shown: 'List' | 'Graph' }) {
+  const ways = { List: '/app/memories', Graph: '/app/memories/graph' };
+  return (
+    <header class="page-head">
+      <h1>Memories</h1>
+      <nav class="tabs" aria-label="Shown as">
+        {Object.entries(ways).map(([name, path]) => <a key={name} href={path} aria-current={name === shown ? 'page' : undefined}>{name}</a>)}
+      </nav>
+    </header>
+  );
+}
