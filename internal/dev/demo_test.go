@@ -55,12 +55,9 @@ func runForDemo(t *testing.T, settings ...string) *client.Client {
 		set[settings[n]] = settings[n+1]
 	}
 	printed := runDev(t, set)
-	after := func(label string) string {
-		_, rest, _ := strings.Cut(printed, label)
-		value, _, _ := strings.Cut(rest, "\n")
-		return value
-	}
-	c := client.New(after("API       "), after("/app/#token="))
+	link, _, _ := strings.Cut(strings.TrimSpace(printed), "\n")
+	address, token, _ := strings.Cut(link, "/app/#token=")
+	c := client.New(address, token)
 	t.Cleanup(c.Close)
 	return c
 }

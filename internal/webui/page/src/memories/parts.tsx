@@ -1,3 +1,4 @@
+import '../ui/chatbar.css';
 import type { ComponentChildren } from 'preact';
 import { useEffect, useRef } from 'preact/hooks';
 

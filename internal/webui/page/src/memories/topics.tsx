@@ -1,6 +1,7 @@
 import { useState } from 'preact/hooks';
 
 import { useClient } from '../api';
+import { ChatBar } from '../ui/chatbar';
 import { Icon } from '../ui/icon';
 import { Menu } from '../ui/menu';
 import { useTitle } from '../ui/title';
@@ -37,29 +38,29 @@ export function Topics({ id }: { id: string }) {
   );
   const error = chat.error ?? found.error;
   return (
-    <main id="main" tabIndex={-1} class="memories topics">
-      <header class="page-head">
-        <h1>Topics {chat.value && <span class="quiet" dir="auto">{chat.value.title}</span>}</h1>
-        <nav aria-label="Chat"><a href={`/app/chats/${id}`}>Chat</a> <a href={`/app/chats/${id}/memory`}>Memory</a></nav>
-      </header>
-      <p role="status" class="news">{news}</p>
-      <Search label="Topics" asks="Search titles, summaries and tags" q={q} search={setQ} />
-      <Failure error={error} />
-      {error ? <button type="button" onClick={() => { chat.reload(); found.reload(); }}>Try again</button> : null}
-      {!found.value && found.loading && <p class="quiet">Loading …</p>}
-      {found.value && topics.length === 0 && <Nothing id={id} q={q} mode={chat.value?.topics} changed={() => { chat.reload(); found.reload(); }} />}
-      {strong.length > 0 && <h2>Active <span class="quiet">{strong.length}</span></h2>}
-      {items(strong)}
-      {faded.length > 0 && (
-        <details class="faded" open={!!q || strong.length === 0}>
-          <summary>Faded <span class="quiet">{faded.length}</span></summary>
-          <p class="quiet">Archived, or about to be when the chat has many. A topic comes back by itself when the chat does.</p>
-          {items(faded)}
-        </details>
-      )}
-      {found.value?.next_cursor && <p>Shown are the {topics.length} with the latest activity. Search to find the others.</p>}
-      <button type="button" disabled={found.loading} onClick={found.reload}>Look again</button>
-    </main>
+    <>
+      <ChatBar chatId={id} title={chat.value?.title} current="Topics" />
+      <main id="main" tabIndex={-1} class="memories topics">
+        <h1>Topics</h1>
+        <p role="status" class="news">{news}</p>
+        <Search label="Topics" asks="Search titles, summaries and tags" q={q} search={setQ} />
+        <Failure error={error} />
+        {error ? <button type="button" onClick={() => { chat.reload(); found.reload(); }}>Try again</button> : null}
+        {!found.value && found.loading && <p class="quiet">Loading …</p>}
+        {found.value && topics.length === 0 && <Nothing id={id} q={q} mode={chat.value?.topics} changed={() => { chat.reload(); found.reload(); }} />}
+        {strong.length > 0 && <h2>Active <span class="quiet">{strong.length}</span></h2>}
+        {items(strong)}
+        {faded.length > 0 && (
+          <details class="faded" open={!!q || strong.length === 0}>
+            <summary>Faded <span class="quiet">{faded.length}</span></summary>
+            <p class="quiet">Archived, or about to be when the chat has many. A topic comes back by itself when the chat does.</p>
+            {items(faded)}
+          </details>
+        )}
+        {found.value?.next_cursor && <p>Shown are the {topics.length} with the latest activity. Search to find the others.</p>}
+        <button type="button" disabled={found.loading} onClick={found.reload}>Look again</button>
+      </main>
+    </>
   );
 }
 
