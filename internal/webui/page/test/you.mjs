@@ -12,6 +12,7 @@ The user is a doctor. | You are a doctor.
 The user smokes. | You smoke.
 The user has two cats, Pip and Squeak. | You have two cats, Pip and Squeak.
 The user does not drink coffee. | You do not drink coffee.
+The user cannot have caffeine. | You cannot have caffeine.
 The user doesn’t drive. | You don't drive.
 The user can no longer do stairs. | You can no longer do stairs.
 The user always forgets their bike. | You always forget your bike.
@@ -23,6 +24,7 @@ The user uses Neovim. | You use Neovim.
 The user goes for a run of ten kilometres on Sundays. | You go for a run of ten kilometres on Sundays.
 The user grew up in Ghana. | You grew up in Ghana.
 The user inherited an allotment from their father. | You inherited an allotment from your father.
+The user lives with their mother. | You live with your mother.
 The user has had a xylophone at home since they were seven. | You have had a xylophone at home since you were seven.
 The user has renamed themselves Alex. | You have renamed yourself Alex.
 The user is a Brazilian citizen who works in Dublin. | You are a Brazilian citizen who works in Dublin.
@@ -49,6 +51,9 @@ const stored = `
 Prefers oat milk.
 The user has two dogs; their names are Pip and Rex.
 The user lives with Anna and their dog.
+The user has a cat. They call it Momo.
+The user lives with a painter in their studio.
+The user has a doctor who knows their work.
 The user met a couple and likes them.
 The user lives in Lyon and works in Paris.
 The user likes cats and dogs.

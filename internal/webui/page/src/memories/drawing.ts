@@ -74,9 +74,9 @@ export function draw(svg: SVGSVGElement, { nodes, links }: Shown, onSelect: (nam
   const name = () => {
     const near = new Set(links.filter((link) => touches(link, chosen)).flatMap((link) => [link.source, link.target]));
     const first = (node: Node) => (node.name === chosen ? 2e9 : near.has(node) ? 1e9 : 0) + node.degree * 1e3 + node.mentions;
-    const texts: Box[] = [];
-    const inside = ([left, top, right, bottom]: Box) =>
-      left + shift.x > 0 && top + shift.y > 0 && right + shift.x < svg.clientWidth && bottom + shift.y < svg.clientHeight;
+    const [right, bottom] = [svg.clientWidth - shift.x, svg.clientHeight - shift.y];
+    const texts: Box[] = [[right - 64, bottom - 152, right, bottom]]; // where the buttons are
+    const inside = (box: Box) => box[0] > -shift.x && box[1] > -shift.y && box[2] < right && box[3] < bottom;
     const circles = nodes.map((node) => around(node.x! * scale, node.y! * scale, size(node) * scale, size(node) * scale));
     const named = new Set([...nodes].sort((a, b) => first(b) - first(a)).filter((node, rank) => {
       const [half, away] = [widths.get(node)! / 2 + 3, size(node) * scale + LETTERS * 0.75];

@@ -190,7 +190,9 @@ function Revisions({ memory }: { memory: Memory }) {
       {value.map((revision) => (
         <li key={revision.version}>
           <p class="quiet">{actions[revision.action]} {actors[revision.actor]}, <time dateTime={revision.created_at}>{minuteOf(revision.created_at)}</time></p>
-          <p dir="auto">{revision.content ? you(revision.content) : 'The words were removed.'}{revision.reason && <span class="quiet"> ({revision.reason})</span>}</p>
+          <p dir="auto">
+            {revision.content ? you(revision.content) : 'The words were removed.'}{revision.reason && <span class="quiet"> ({revision.reason})</span>}
+          </p>
         </li>
       ))}
     </ol>

@@ -29,5 +29,6 @@ const round = (n: number) => Math.round(n * 10) / 10;
 
 function figures(topic: Topic, now: number): string {
   const [today, tomorrow, week] = [0, 1, 7].map((days) => (priorityAt(topic, now + days * DAY) ?? 1).toFixed(2));
-  return `Priority ${today} now, ${tomorrow} in a day, ${week} in a week: half after ${daysInWords(topic.half_life_days)}, below ${FADED} from ${dayOf(fadedAt(topic))}`;
+  const half = `half after ${daysInWords(topic.half_life_days)}, below ${FADED} from ${dayOf(fadedAt(topic))}`;
+  return `Priority ${today} now, ${tomorrow} in a day, ${week} in a week: ${half}`;
 }

@@ -52,7 +52,7 @@ export function Topics({ id }: { id: string }) {
         {items(strong)}
         {faded.length > 0 && (
           <details class="faded" open={!!q || strong.length === 0}>
-            <summary>Faded <span class="quiet">{faded.length}</span></summary>
+            <summary><h2>Faded <span class="quiet">{faded.length}</span></h2></summary>
             <p class="quiet">Archived, or about to be when the chat has many. A topic comes back by itself when the chat does.</p>
             {items(faded)}
           </details>

@@ -7,64 +7,71 @@ export function you(text: string): string {
   return english(text) ?? german(text) ?? text;
 }
 
+const anyOf = (words: string) => `(?:${words.split(/\s+/).join('|')})`;
+
+const other = new RegExp(`\\b${anyOf('user he she him his her hers himself herself')}\\b`, 'i');
+const they = /\b(?:they|them|themselves|their)\b/;
+const adverb = anyOf('also always currently never now often only rarely really recently sometimes still usually no\\slonger');
+const sentence = new RegExp(`^((?:${adverb} )*)(\\S+?)( .*|[.!]?)$`, 's');
+/** A second verb, of which nothing tells whether it is the user's. "likes cats and dogs" is shown as stored, too. */
+const another = new RegExp(`(?:[,;]|\\b(?:and|or|but|then)) (?:${adverb} )?(?!${anyOf('this his its as us always sometimes yes')}\\b)[a-z]+(?<!s)s\\b`);
+/** What "they" may mean in place of the user: plurals, and people. */
+const people = anyOf('who whose that and people children family team couple men women parent friend partner sister brother');
+const somebody = new RegExp(`\\b${people}\\b|\\bwith \\S|\\b(?!${anyOf('has is was as this its always sometimes across towards')}\\b)\\w+(?<![sui])s\\b`);
+
 function english(text: string): string | undefined {
   const [, owns, rest] = /^(?:The user|User)(['’]s)? ([^(]+)$/.exec(text) ?? [];
-  if (!rest || /\b(?:user|he|she|him|his|hers?|himself|herself)\b/i.test(rest)) return undefined;
-  if (owns) return /\b(?:they|them|themselves|their)\b/i.test(rest) ? undefined : `Your ${rest}`;
-  const two = /^and their (\S.*)$/.exec(rest); // its verb is that of several already
-  if (two) return /\b(?:they|them|their)\b/.test(two[1]) ? undefined : `You and your ${two[1]}`;
-  const [, before, verb, after] = new RegExp(`^((?:(?:${adverbs}) )*)(\\S+)( .*|[.!]?)$`, 's').exec(rest.replace(/([.!])$/, ' $1')) ?? [];
-  const spoken = verb && spokenTo(verb);
-  if (!spoken || /^ (?:are|were|have|include)\b/.test(after) || another.test(after)) return undefined;
-  const own = /\b(?:they|them|themselves|their)\b/.exec(after);
+  if (!rest || other.test(rest) || /\bThe(?:y|m|irs?)\b/.test(rest)) return undefined;
+  if (owns) return they.test(rest) ? undefined : `Your ${rest}`;
+  const [, both] = /^and their (\S.*)$/.exec(rest) ?? []; // its verb is that of several already
+  if (both) return they.test(both) ? undefined : `You and your ${both}`;
+  const [, before, verb, after] = sentence.exec(rest) ?? [];
+  const said = verb && saidToYou(verb.replace('’', "'"));
+  if (!said || (said !== verb && /^ (?:are|were|have|include)\b/.test(after)) || another.test(after)) return undefined;
+  const own = they.exec(after);
   if (own && somebody.test(after.slice(0, own.index))) return undefined; // "two dogs; their names"
-  const yours = after.replace(/\bthey(['’]re)?\b/g, 'you$1').replace(/\bthem\b/g, 'you').replace(/\btheir\b/g, 'your').replace(/\bthemselves\b/g, 'yourself');
-  return `You ${before}${spoken}${yours}`.replace(/ ([.!])$/, '$1');
+  const yours = after.replace(/\bthey\b/g, 'you').replace(/\bthem\b/g, 'you').replace(/\btheir\b/g, 'your').replace(/\bthemselves\b/g, 'yourself');
+  return `You ${before}${said}${yours}`;
 }
 
-const adverbs = 'also|always|currently|never|no longer|now|often|only|rarely|really|recently|sometimes|still|usually';
-/** A second verb, of which nothing tells whether it is the user's. "likes cats and dogs" is shown as stored, too. */
-const another = /(?:,|;|\b(?:and|or|but|then)) (?:(?:also|always|never|often|usually) )?(?!(?:this|his|its|as|us|always|sometimes|yes)\b)[a-z]+(?<!s)s\b/;
-/** What "they" may mean in place of the user: plurals, and people. */
-const somebody = /\b(?!(?:has|is|was|as|this|its|always|sometimes|besides|across|towards)\b)\w+(?<![sui])s\b|\b(?:people|children|family|team|couple|men|women|parents?|friends?|partner|sister|brother|and)\b/;
-const irregular: Record<string, string> = { is: 'are', was: 'were', has: 'have', does: 'do', "isn't": "aren't", "wasn't": "weren't", "hasn't": "haven't", "doesn't": "don't" };
+const irregular: Record<string, string> = {
+  is: 'are', was: 'were', has: 'have', does: 'do', "isn't": "aren't", "wasn't": "weren't", "hasn't": "haven't", "doesn't": "don't",
+};
 /** The same of every person. */
-const unchanging = /^(?:can|cannot|can't|could|would|will|won't|should|must|may|might|had|did|didn't|bought|came|felt|found|gave|got|grew|left|lost|made|met|moved|read|said|sold|spent|studied|taught|thought|took|went|wrote|[a-z]+ed)$/;
+const unchanging = new RegExp(`^${anyOf("can cannot can't could would will won't should must may might had did didn't bought came felt found gave \
+got grew left lost made met quit read said sold spent taught thought took went wrote [a-z]+ed")}$`);
 
-function spokenTo(verb: string): string | undefined {
-  const known = irregular[verb.replace('’', "'")];
-  if (known) return known;
-  if (unchanging.test(verb.replace('’', "'"))) return verb;
+function saidToYou(verb: string): string | undefined {
+  if (irregular[verb] || unchanging.test(verb)) return irregular[verb] ?? verb;
   if (!/^[a-z]+[^su\W]s$/.test(verb) || /(?:ing|ence)s$/.test(verb)) return undefined;
-  if (/^[^aeiou]ies$/.test(verb)) return verb.slice(0, -1); // lies
-  if (/ies$/.test(verb)) return `${verb.slice(0, -3)}y`;
+  if (/[^aeiou]ies$/.test(verb) && verb.length > 4) return `${verb.slice(0, -3)}y`; // but lies
   return /(?:ss|sh|ch|x|zz|o|cus)es$/.test(verb) && verb !== 'aches' ? verb.slice(0, -2) : verb.slice(0, -1);
 }
 
+/** Somebody else, a reflexive whose case is not known, or a second verb. */
+const anders = new RegExp(`\\b${anyOf('er sie ihm ihn ihnen sich Nutzers? Nutzerin')}\\b|(?:[,;]|\\b(?:und|oder|aber|sondern)) \
+(?:${anyOf('mag kann will muss')}|(?!${anyOf('nicht mit seit oft jetzt erst fast statt')}\\b)[a-zäöüß]+te?)\\b`);
+const time = anyOf('Januar Februar März April Mai Juni Juli August September Oktober November Dezember Montag Dienstag Mittwoch Donnerstag \
+Freitag Samstag Sonntag Frühling Frühjahr Sommer Herbst Winter');
+const noun = new RegExp(`(?<!\\p{L})(?!${time}(?!\\p{L}))\\p{Lu}`, 'u');
+
 function german(text: string): string | undefined {
-  const [, who, verb, after] = /^(Der Nutzer|Die Nutzerin) (\S+?)((?: [^(]*)?|[.!])$/s.exec(text) ?? [];
-  const spoken = verb && du(verb);
-  if (!spoken || anders.test(after)) return undefined;
-  const own = (who === 'Der Nutzer' ? /\bsein(e[mnrs]?)?\b/ : /\bihr(e[mnrs]?)?\b/).exec(after);
-  if (own && nomen.test(after.slice(0, own.index))) return undefined; // "einen Hund; sein Name"
-  const foreign = who === 'Der Nutzer' ? /\bihr(e[mnrs]?)?\b/ : /\bsein(e[mnrs])?\b/; // "sein" is a verb as well
-  if (foreign.test(after)) return undefined;
-  return `Du ${spoken}${own ? after.slice(0, own.index) + `dein${own[1] ?? ''}` + after.slice(own.index + own[0].length) : after}`;
+  const [, article, verb, after] = /^(Der Nutzer|Die Nutzerin) (\S+?)((?: [^(]*)?|[.!])$/s.exec(text) ?? [];
+  const said = verb && saidToDu(verb);
+  if (!said || anders.test(after)) return undefined;
+  const [his, her] = [/\bsein(e[mnrs]?)?\b/, /\bihr(e[mnrs]?)?\b/];
+  const [own, foreign] = article === 'Der Nutzer' ? [his.exec(after), her] : [her.exec(after), /\bseine[mnrs]?\b/]; // "sein" is a verb as well
+  if (foreign.test(after) || (own && noun.test(after.slice(0, own.index)))) return undefined; // "einen Hund; sein Name"
+  return `Du ${said}${own ? `${after.slice(0, own.index)}dein${own[1] ?? ''}${after.slice(own.index + own[0].length)}` : after}`;
 }
 
-/** Somebody else, a reflexive whose case is not known, or a second verb. */
-const anders = /\b(?:er|sie|ihm|ihn|ihnen|sich|Nutzer(?:in)?s?)\b|(?:,|;|\b(?:und|oder|aber|sondern)) (?:ist|hat|mag|kann|will|muss|möchte|(?!(?:nicht|mit|seit|oft|jetzt|erst|fast|statt)\b)[a-zäöüß]+t)\b/;
-const monate = 'Januar|Februar|März|April|Mai|Juni|Juli|August|September|Oktober|November|Dezember|Montag|Dienstag|Mittwoch|Donnerstag|Freitag|Samstag|Sonntag|Frühling|Frühjahr|Sommer|Herbst|Winter';
-const nomen = new RegExp(`(?<![\\p{L}])(?!(?:${monate})(?!\\p{L}))\\p{Lu}`, 'u');
-const starke: Record<string, string> = {
-  ist: 'bist', war: 'warst', hat: 'hast', wird: 'wirst', mag: 'magst', kann: 'kannst', darf: 'darfst', soll: 'sollst', will: 'willst', muss: 'musst', weiß: 'weißt',
-  tut: 'tust', lädt: 'lädst',
+const strong: Record<string, string> = {
+  ist: 'bist', war: 'warst', hat: 'hast', wird: 'wirst', mag: 'magst', kann: 'kannst', darf: 'darfst', soll: 'sollst', will: 'willst',
+  muss: 'musst', weiß: 'weißt', tut: 'tust', lädt: 'lädst',
 };
 
-function du(verb: string): string | undefined {
-  if (starke[verb]) return starke[verb];
-  if (!/^[a-zäöüß]+te?$/.test(verb)) return undefined;
+function saidToDu(verb: string): string | undefined {
+  if (strong[verb] || !/^[a-zäöüß]+te?$/.test(verb)) return strong[verb];
   if (/(?:te|hält|rät|tritt|gilt)$/.test(verb)) return `${verb}st`; // möchte, kaufte
-  if (/[sßxz]t$/.test(verb)) return verb; // heißt, liest, sitzt
-  return `${verb.slice(0, -1)}st`; // wohnt, arbeitet
+  return /[sßxz]t$/.test(verb) ? verb : `${verb.slice(0, -1)}st`; // heißt, sitzt; wohnt, arbeitet
 }
