@@ -70,8 +70,12 @@ export function MemoryItem({ memory, replace, moved, say, open = false }: {
       </div>
       <div class="foot">
         <Origin memory={memory} open={open} />
-        {waits && <button type="button" disabled={busy} onClick={() => setMode('forget')}>Reject</button>}
-        {waits && <button type="button" disabled={busy} onClick={accept}>Accept</button>}
+        {waits && (
+          <div class="choices">
+            <button type="button" disabled={busy} onClick={() => setMode('forget')}>Reject</button>
+            <button type="button" class="accept" disabled={busy} onClick={accept}>Accept</button>
+          </div>
+        )}
       </div>
       {memory.superseded_by && <a class="other" href={`/app/memories?id=${memory.superseded_by}`}>What took its place</a>}
       {memory.conflicts_with && <a class="other" href={`/app/memories?id=${memory.conflicts_with}`}>What it takes the place of</a>}
