@@ -32,12 +32,14 @@ func TestThePageTypeChecks(t *testing.T) {
 	assert.Truef(t, err == nil, "%v\n%s", err, out)
 }
 
-// TestParts runs the tests of how a reply with parts is read.
-func TestParts(t *testing.T) {
+// TestWithoutABrowser runs the tests of how a reply with parts is read, and of how memories are said to their user.
+func TestWithoutABrowser(t *testing.T) {
 	t.Parallel()
 	requireBuild(t)
-	check := exec.CommandContext(t.Context(), "node", "test/parts.mjs")
-	check.Dir = scripts
-	out, err := check.CombinedOutput()
-	assert.Truef(t, err == nil, "%v\n%s", err, out)
+	for _, script := range []string{"parts.mjs", "you.mjs"} {
+		check := exec.CommandContext(t.Context(), "node", "test/"+script)
+		check.Dir = scripts
+		out, err := check.CombinedOutput()
+		assert.Truef(t, err == nil, "%s: %v\n%s", script, err, out)
+	}
 }

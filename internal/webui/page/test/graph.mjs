@@ -50,10 +50,10 @@ await run({
     await entity('Porto').focus();
     await tab.keyboard.press('Enter');
     await eventually(async () => assert.equal(await entity('Porto').getAttribute('aria-expanded'), 'true'));
-    await about().getByRole('link', { name: 'User lives in Porto', exact: true }).waitFor();
+    await about().getByRole('link', { name: 'You live in Porto', exact: true }).waitFor();
     await isAccessible(tab, 'an entity');
-    await about().getByRole('link', { name: 'The user lives in Porto.' }).click();
-    await tab.locator('.items .words', { hasText: 'lives in Porto' }).waitFor();
+    await about().getByRole('link', { name: 'You live in Porto.', exact: true }).click();
+    await tab.locator('.items .words', { hasText: 'You live in Porto.' }).waitFor();
     assert.match(tab.url(), /\/app\/memories\?id=/);
     await tab.goBack();
     await entity('Lyon').click();
@@ -62,7 +62,7 @@ await run({
 
   async 'so does its dot, and the drawing names its neighbours'() {
     await tab.locator('.dot', { hasText: 'Neovim' }).locator('circle').click();
-    await about().getByRole('link', { name: 'User uses Neovim', exact: true }).waitFor();
+    await about().getByRole('link', { name: 'You use Neovim', exact: true }).waitFor();
     await tab.locator('.dot.chosen').waitFor({ state: 'attached' });
     await eventually(async () => assert.equal(await tab.locator('.said.near').textContent(), 'uses'));
   },
@@ -91,6 +91,7 @@ await run({
     await entity('Neovim').waitFor();
     await search().getByRole('searchbox').fill('');
     await entity('Porto').waitFor();
+    await search().getByRole('button', { name: 'Filters' }).click();
     await search().getByLabel('Kind').selectOption('place');
     await entity('Neovim').waitFor({ state: 'detached' });
     await search().getByLabel('Kind').selectOption('');
@@ -113,13 +114,19 @@ await run({
   async 'a large graph is cut, and says so'() {
     const other = await newBrowser({ viewport: desktop, reducedMotion: 'reduce' });
     tab = await open(other, '/app/memories/graph', LARGE_TOKEN);
-    await tab.getByText('Drawn are the 300 that are mentioned most; 400 more are in the list.').waitFor();
+    await tab.getByText('Drawn are the 500 that are mentioned most; 200 more are in the list.').waitFor();
     await tab.locator('.dot').first().waitFor({ state: 'attached' });
-    await eventually(async () => assert.equal(await tab.locator('.dot').count(), 300));
+    await eventually(async () => assert.equal(await tab.locator('.dot').count(), 500));
     await eventually(async () => assert.equal(await tab.locator('.entities > ul > li').count(), 700));
     await eventually(async () => assert.equal(await tab.locator('.entities img').count(), 0));
     await tab.locator('.entity', { hasText: '<img src=x onerror=alert(1)>' }).waitFor();
-    await eventually(async () => assert.deepEqual(await covered(), [], 'names cover each other'));
+    const named = () => tab.locator('.name.named').count();
+    const fitted = await named();
+    for (const name of ['Zoom in', 'Zoom in', 'Fit']) {
+      await eventually(async () => assert.deepEqual(await covered(), [], 'names cover each other'));
+      await tab.getByRole('button', { name }).click();
+    }
+    await eventually(async () => assert.equal(await named(), fitted));
     await fits(tab);
     await isAccessible(tab, 'a large graph');
     await picture(tab, 'graph-large');
@@ -131,7 +138,7 @@ await run({
       const other = await newBrowser({ ...options, reducedMotion: 'reduce' });
       tab = await open(other, '/app/memories/graph');
       await entity('Porto').click();
-      await about().getByRole('link', { name: 'The user lives in Porto.' }).waitFor();
+      await about().getByRole('link', { name: 'You live in Porto.', exact: true }).waitFor();
       await fits(tab);
       await isAccessible(tab, `a graph, ${options.colorScheme}`);
       await tab.evaluate(() => scrollTo(0, 0));

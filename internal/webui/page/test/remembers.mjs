@@ -7,7 +7,7 @@ const context = await newBrowser({ viewport: phone });
 let tab;
 
 const strip = (at) => at.getByRole('slider', { name: /^Turn/ });
-const versions = (at) => at.getByRole('slider', { name: /^Version/ });
+const version = (at, n) => at.getByRole('radio', { name: new RegExp(`^Version ${n},`) });
 const panel = (tab) => tab.getByRole('complementary', { name: 'Why it said that' });
 const section = (at, name) => at.getByRole('region', { name });
 const legend = (at, place) => at.locator('.strip ~ .legend li').filter({ has: at.locator('b', { hasText: new RegExp(`^${place}$`) }) });
@@ -101,22 +101,27 @@ await run({
     const { revisions } = await call('GET', `/v1/chats/${CHAT}/memory/revisions`);
     assert.ok(revisions.length > 2, `${revisions.length} versions`);
     const brief = section(tab, 'The brief over time');
-    const without = async (mark) => (await brief.locator(`.brief > :not(${mark})`).allTextContents()).join('');
+    const without = async (mark) => (await brief.locator(`.brief > :not(.${mark}) > [dir]`).allTextContents()).join(' ');
+    const flat = (text) => text.replace(/\s+/g, ' ');
     /** The text of a version, with what it added and removed: without either it is the text after or before. */
     const shows = async (at) => {
       const [now, before] = [revisions.at(at).global_summary, revisions.at(at - 1).global_summary];
-      await eventually(async () => assert.equal(await without('del'), now));
-      await eventually(async () => assert.equal(await without('ins'), before));
+      await eventually(async () => assert.equal(await without('del'), flat(now)));
+      await eventually(async () => assert.equal(await without('ins'), flat(before)));
     };
     revisions.reverse();
     const changed = revisions.findIndex((one, at) => at > 0 && one.global_summary !== revisions[at - 1].global_summary);
     assert.ok(changed > 0, 'no version changed anything');
     await shows(-1);
-    await moveTo(versions(tab), 0);
-    await brief.getByText('Version 1 of').waitFor();
-    await eventually(async () => assert.equal(await without('del'), revisions[0].global_summary));
+    await version(tab, revisions.at(-1).version).focus();
+    for (const [key, n] of [['ArrowLeft', revisions.length - 1], ['ArrowRight', revisions.length], ['ArrowRight', 1]]) {
+      await tab.keyboard.press(key); // around the end
+      await brief.getByText(`Version ${revisions[n - 1].version} of`).waitFor();
+      await eventually(async () => assert.ok(await version(tab, revisions[n - 1].version).isChecked()));
+    }
+    await eventually(async () => assert.equal(await without('del'), flat(revisions[0].global_summary)));
     await eventually(async () => assert.equal(await brief.locator('ins, del').count(), 0, 'the first version has nothing before it'));
-    await moveTo(versions(tab), changed);
+    await version(tab, revisions[changed].version).check();
     await shows(changed);
     await eventually(async () => assert.ok((await brief.locator('ins, del').count()) > 0, 'nothing is marked'));
     await brief.locator('h2').evaluate((heading) => heading.scrollIntoView());
@@ -186,12 +191,12 @@ await run({
     const { revisions } = await call('GET', `/v1/chats/${CHAT}/memory/revisions`);
     assert.ok(revisions.some(({ kind }) => kind === 'rollback'));
     await tab.getByRole('button', { name: 'Look again' }).click();
-    await moveTo(versions(tab), 0);
+    await version(tab, revisions.at(-1).version).check();
     await brief.getByText('taken back by version').waitFor();
     await brief.locator('s', { hasText: 'added' }).waitFor();
     await brief.getByText('The text of this version is deleted').waitFor();
     await isAccessible(tab, 'a version that was taken back');
-    await moveTo(versions(tab), revisions.length - 1 - revisions.findIndex(({ kind }) => kind === 'rollback'));
+    await version(tab, revisions.find(({ kind }) => kind === 'rollback').version).check();
     await brief.getByText('taken back after a message changed').waitFor();
   },
 
@@ -202,7 +207,7 @@ await run({
     await eventually(async () => assert.equal(await counted(tab, 'Not shown'), 0));
     await moveTo(strip(tab), 0);
     await eventually(async () => assert.match(await says(strip(tab)), /^Turn 1 of 2\d, Left behind: from before the context was cleared/));
-    await moveTo(versions(tab), 100);
+    await section(tab, 'The brief over time').getByRole('radio').last().check();
     await section(tab, 'The brief over time').getByText('emptied by a clear').waitFor();
     await tab.getByRole('link', { name: 'Show it in the chat' }).click();
     await tab.locator('.message').filter({ hasText: 'Rosa Lindqvist' }).first().waitFor();

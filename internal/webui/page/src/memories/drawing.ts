@@ -8,12 +8,19 @@ import { zoom, zoomIdentity } from 'd3-zoom';
 
 import type { Entity, Relationship } from './types';
 
-export interface Node extends SimulationNodeDatum, Entity { degree: number }
+export interface Node extends SimulationNodeDatum, Entity {
+  degree: number;
+  /** How far from the dot its name is, on the screen. */
+  beside?: number;
+  below?: number;
+}
 export interface Link extends SimulationLinkDatum<Node> { source: Node; target: Node; said: Relationship }
 export interface Shown { nodes: Node[]; links: Link[]; cut: number }
 
 /** More are slow to arrange, and no one can read them. */
-export const MOST = 300;
+export const MOST = 500;
+/** So many names may stand on dots: without them a full drawing would not say what it is about. */
+const FIRST = 16;
 const LETTERS = 13; // the height of a name on the screen, at any zoom
 
 /** The part of a graph to draw: the entities that are mentioned most, and the relationships of two of them. */
@@ -49,55 +56,76 @@ export function draw(svg: SVGSVGElement, { nodes, links }: Shown, onSelect: (nam
   const world = root.append('g');
   const lines = world.append('g').selectAll('line').data(links).join('line')
     .attr('class', (link) => (link.said.valid ? 'edge' : 'edge past'));
-  const words = world.append('g').selectAll('text').data(links).join('text')
-    .attr('class', 'said').text((link) => spoken(link.said.relationship));
+  const words = world.append('g').selectAll<SVGTextElement, Link>('text').data(links).join('text')
+    .attr('class', 'said').attr('font-size', LETTERS).text((link) => spoken(link.said.relationship));
   const dots = world.append('g').selectAll<SVGGElement, Node>('g').data(nodes).join('g')
     .attr('class', (node) => `dot ${node.type}`).on('click', (_, node) => onSelect(node.name));
-  dots.append('circle').attr('r', radius);
+  const discs = dots.append('circle');
   const names = world.append('g').selectAll<SVGTextElement, Node>('text').data(nodes).join('text') // above all dots
-    .attr('class', 'name').attr('font-size', LETTERS).text((node) => shorten(node.name));
-  dots.append('title').text((node) => `${node.name}, ${node.type}`);
+    .attr('class', 'name').attr('font-size', LETTERS).text((node) => shorten(called(node.name)));
+  dots.append('title').text((node) => `${called(node.name)}, ${node.type}`);
   const widths = new Map(nodes.map((node, i) => [node, names.nodes()[i].getComputedTextLength()]));
+  const lengths = new Map(links.map((link, i) => [link, words.nodes()[i].getComputedTextLength()]));
 
   let chosen = '';
   let scale = 1;
+  let shift = zoomIdentity;
+  /** Names what has room: the chosen entity, its neighbours and what is said of them, then the entities with most relationships. */
   const name = () => {
     const near = new Set(links.filter((link) => touches(link, chosen)).flatMap((link) => [link.source, link.target]));
     const first = (node: Node) => (node.name === chosen ? 2e9 : near.has(node) ? 1e9 : 0) + node.degree * 1e3 + node.mentions;
-    const named = withRoom([...nodes].sort((a, b) => first(b) - first(a)), (node) => {
-      const half = widths.get(node)! / 2 + 3;
-      const middle = node.x! * scale;
-      const top = (node.y! + radius(node)) * scale;
-      return [middle - half, top, middle + half, top + LETTERS + 5];
-    });
+    const [right, bottom] = [svg.clientWidth - shift.x, svg.clientHeight - shift.y];
+    const texts: Box[] = [[right - 64, bottom - 152, right, bottom]]; // where the buttons are
+    const inside = (box: Box) => box[0] > -shift.x && box[1] > -shift.y && box[2] < right && box[3] < bottom;
+    const circles = nodes.map((node) => around(node.x! * scale, node.y! * scale, size(node) * scale, size(node) * scale));
+    const named = new Set([...nodes].sort((a, b) => first(b) - first(a)).filter((node, rank) => {
+      const [half, away] = [widths.get(node)! / 2 + 3, size(node) * scale + LETTERS * 0.75];
+      const spots = [[0, away], [0, -away], [half + away - LETTERS / 2, 0], [LETTERS / 2 - half - away, 0]].map(([x, y]) =>
+        ({ x, y, box: around(node.x! * scale + x, node.y! * scale + y, half, LETTERS * 0.6) })).filter(({ box }) => inside(box));
+      const spot = spots.find(({ box }) => isFree(box, texts) && isFree(box, circles)) ?? (rank < FIRST && spots.find(({ box }) => isFree(box, texts)));
+      if (!spot) return false;
+      [node.beside, node.below] = [spot.x, spot.y];
+      return texts.push(spot.box);
+    }));
     names.classed('named', (node) => named.has(node));
-    dots.classed('chosen', (node) => node.name === chosen);
-    lines.classed('near', (link) => touches(link, chosen));
-    words.classed('near', (link) => touches(link, chosen));
+    dots.classed('chosen', (node) => node.name === chosen).classed('far', (node) => chosen !== '' && !near.has(node));
+    lines.classed('near', (link) => touches(link, chosen)).classed('far', (link) => chosen !== '' && !touches(link, chosen));
+    names.classed('far', (node) => chosen !== '' && !near.has(node));
+    words.classed('near', (link) => {
+      const [x, y] = middle(link);
+      const box = around(x * scale, y * scale, lengths.get(link)! / 2, LETTERS * 0.6);
+      return touches(link, chosen) && isFree(box, texts) && texts.push(box) > 0;
+    });
+    put();
   };
+  /** How large a dot is: zooming in parts the dots more than it makes them larger. */
+  const size = (node: Node) => radius(node) / Math.sqrt(Math.max(scale, 0.4));
+  const put = () => names.attr('transform', (node) => `translate(${node.x! + (node.beside ?? 0) / scale},${node.y! + (node.below ?? 0) / scale})`);
   const place = () => {
     lines.attr('x1', (l) => l.source.x!).attr('y1', (l) => l.source.y!).attr('x2', (l) => l.target.x!).attr('y2', (l) => l.target.y!);
-    words.attr('x', (l) => (l.source.x! + l.target.x!) / 2).attr('y', (l) => (l.source.y! + l.target.y!) / 2);
+    words.attr('x', (link) => middle(link)[0]).attr('y', (link) => middle(link)[1]);
     dots.attr('transform', (node) => `translate(${node.x},${node.y})`);
-    names.attr('transform', (node) => `translate(${node.x},${node.y})`);
+    put();
   };
   const zooming = zoom<SVGSVGElement, unknown>().scaleExtent([0.1, 8]).extent(() => [[0, 0], [svg.clientWidth, svg.clientHeight]]);
   zooming.on('zoom', ({ transform }) => {
     world.attr('transform', transform);
+    shift = transform;
     scale = transform.k;
     words.attr('font-size', LETTERS / scale);
-    names.attr('font-size', LETTERS / scale).attr('y', (node) => radius(node) + (LETTERS + 2) / scale);
+    names.attr('font-size', LETTERS / scale);
+    discs.attr('r', size);
     name();
   });
   const fit = () => {
     const { clientWidth: width, clientHeight: height } = svg;
     const [left, right] = bounds(nodes.map((node) => node.x!));
     const [top, bottom] = bounds(nodes.map((node) => node.y!));
-    const k = Math.min(1.5, (width - 110) / (right - left || 1), (height - 80) / (bottom - top || 1));
+    const k = Math.min(2, (width - Math.min(110, width / 4)) / (right - left || 1), (height - 80) / (bottom - top || 1));
     root.call(zooming.transform, zoomIdentity.translate(width / 2 - (k * (left + right)) / 2, height / 2 - (k * (top + bottom)) / 2).scale(k));
   };
 
-  const forces = arrange(nodes, links);
+  const forces = arrange(nodes, links, svg.clientWidth / svg.clientHeight || 1);
   forces.tick(still ? 300 : 120);
   place();
   if (!still) forces.on('tick', place).on('end', name).restart(); // names that come and go while all moves are unrest
@@ -118,24 +146,20 @@ export function draw(svg: SVGSVGElement, { nodes, links }: Shown, onSelect: (nam
 
 type Box = [left: number, top: number, right: number, bottom: number];
 
-/** The nodes whose names do not cover one of an earlier node. */
-function withRoom(nodes: Node[], boxOf: (node: Node) => Box): Set<Node> {
-  const taken: Box[] = [];
-  return new Set(nodes.filter((node) => {
-    const box = boxOf(node);
-    const free = !taken.some((other) => box[0] < other[2] && box[2] > other[0] && box[1] < other[3] && box[3] > other[1]);
-    if (free) taken.push(box);
-    return free;
-  }));
-}
+const around = (x: number, y: number, wide: number, high: number): Box => [x - wide, y - high, x + wide, y + high];
+const middle = ({ source, target }: Link) => [(source.x! + target.x!) / 2, (source.y! + target.y!) / 2] as const;
 
-function arrange(nodes: Node[], links: Link[]): Simulation<Node, Link> {
+const isFree = (box: Box, taken: Box[]) =>
+  !taken.some((other) => box[0] < other[2] && box[2] > other[0] && box[1] < other[3] && box[3] > other[1]);
+
+/** In the form of the canvas: as much wider than high. */
+function arrange(nodes: Node[], links: Link[], form: number): Simulation<Node, Link> {
   return forceSimulation(nodes)
     .force('link', forceLink<Node, Link>(links).distance(({ source, target }) => 70 + 6 * Math.sqrt(Math.max(source.degree, target.degree))))
     .force('apart', forceManyBody().strength(-220).distanceMax(400))
     .force('room', forceCollide<Node>((node) => radius(node) + 16))
-    .force('x', forceX(0).strength(0.06))
-    .force('y', forceY(0).strength(0.07))
+    .force('x', forceX(0).strength(0.065 / form))
+    .force('y', forceY(0).strength(0.065 * form))
     .stop();
 }
 
@@ -163,3 +187,8 @@ const shorten = (text: string) => ([...text].length > 24 ? [...text].slice(0, 23
 export function spoken(relationship: string): string {
   return relationship.replaceAll('_', ' ');
 }
+
+/** How the graph calls its user. */
+export const USER = 'User';
+
+export const called = (name: string) => (name === USER ? 'You' : name);

@@ -4,6 +4,7 @@ import { useClient } from '../api';
 import { useAction } from './hooks';
 import { Confirm, Failure } from './parts';
 import { count } from './words';
+import { you } from './you';
 import type { Memory } from './types';
 
 /** Asks before a memory goes, and says what goes with it. */
@@ -18,7 +19,7 @@ export function ForgetOne({ memory, cancel, forgotten }: { memory: Memory; cance
   });
   return (
     <Confirm title="Forget this for good?" action="Forget" busy={busy} error={error} onConfirm={forget} onCancel={cancel}>
-      <blockquote dir="auto">{memory.content}</blockquote>
+      <blockquote dir="auto">{you(memory.content)}</blockquote>
       <p>Its history goes with it, and what the graph knows from it alone.</p>
       {memory.sources.length > 0 && (
         <>
@@ -69,7 +70,7 @@ export function ForgetByWords({ forgotten }: { forgotten: (count: number) => voi
         <Confirm title={`Forget ${count(proposal.candidates.length, 'memory', 'memories')} for good?`} action="Forget them" busy={busy} error={error}
           onConfirm={forget} onCancel={() => setProposal(undefined)}>
           <ul class="named" tabIndex={0} aria-label="What would be forgotten">
-            {proposal.candidates.map((found) => <li key={found.id} dir="auto">{found.content}</li>)}
+            {proposal.candidates.map((found) => <li key={found.id} dir="auto">{you(found.content)}</li>)}
           </ul>
           <p class="quiet">A memory that changes before you confirm is left alone.</p>
         </Confirm>

@@ -1,11 +1,14 @@
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 
 import { useClient } from '../api';
+import { Icon, type IconName } from '../ui/icon';
 import { useTitle } from '../ui/title';
-import { draw, MOST, shown, spoken, type Drawing } from './drawing';
+import { called, draw, MOST, shown, spoken, USER, type Drawing } from './drawing';
 import { useLoaded } from './hooks';
-import { Failure } from './parts';
+import { Failure, PageHead } from './parts';
+import { Search } from './search';
 import { count, dayOf } from './words';
+import { you } from './you';
 import type { Entity, Graph as Found, Relationship } from './types';
 
 const kinds = ['person', 'organization', 'place', 'project', 'product', 'tool', 'concept', 'condition', 'event', 'other'] as const;
@@ -26,20 +29,17 @@ export function Graph() {
   });
   return (
     <main id="main" tabIndex={-1} class="memories graph">
-      <header class="page-head">
-        <h1>Memories as a graph</h1>
-        <a href="/app/memories">List</a>
-      </header>
+      <PageHead shown="Graph" />
       <Filters filter={filter} change={(change) => { setChosen(''); setFilter({ ...filter, ...change }); }} />
       <Failure error={error} />
       {error ? <button type="button" onClick={reload}>Try again</button> : null}
       {!value && loading && <p class="quiet">Loading …</p>}
       {value && value.entities.length === 0 && <p class="quiet">{nothing(query)}</p>}
       {value && value.entities.length > 0 && (
-        <div class="split">
+        <>
           <Picture found={value} chosen={chosen} choose={setChosen} />
           <List found={value} chosen={chosen} choose={setChosen} />
-        </div>
+        </>
       )}
     </main>
   );
@@ -60,23 +60,18 @@ function whole(found: Found): Found {
 }
 
 function Filters({ filter, change }: { filter: Filter; change: (change: Partial<Filter>) => void }) {
-  const [q, setQ] = useState(filter.q);
+  const { q, type, as_of } = filter;
   return (
-    <form role="search" aria-label="Graph" class="filters" onSubmit={(event) => { event.preventDefault(); change({ q: q.trim() }); }}>
-      <label class="wide">A question, such as “what tools do I like”
-        <input type="search" maxLength={500} value={q} onInput={(event) => {
-          setQ(event.currentTarget.value);
-          if (!event.currentTarget.value && filter.q) change({ q: '' });
-        }} />
-      </label>
+    <Search label="Graph" asks="Ask, such as “what tools do I like”" q={q} search={(words) => change({ q: words })}
+      active={[type, as_of].filter(Boolean).length} clear={() => change({ type: '', as_of: '' })}>
       <label>Kind
-        <select value={filter.type} onChange={(event) => change({ type: event.currentTarget.value as Filter['type'] })}>
+        <select value={type} onChange={(event) => change({ type: event.currentTarget.value as Filter['type'] })}>
           <option value="">All</option>
           {kinds.map((kind) => <option key={kind} value={kind}>{kind}</option>)}
         </select>
       </label>
-      <label>True on<input type="date" value={filter.as_of} onChange={(event) => change({ as_of: event.currentTarget.value })} /></label>
-    </form>
+      <label>True on<input type="date" value={as_of} onChange={(event) => change({ as_of: event.currentTarget.value })} /></label>
+    </Search>
   );
 }
 
@@ -89,21 +84,29 @@ function Picture({ found, chosen, choose }: { found: Found; chosen: string; choo
     return () => drawing.current!.stop();
   }, [part]);
   useEffect(() => drawing.current?.select(chosen), [part, chosen]);
-  const types = [...new Set(part.nodes.map((node) => node.type))];
+  const types = Map.groupBy(part.nodes, (node) => node.type);
+  const tool = (name: string, icon: IconName, use: (drawing: Drawing) => void) => (
+    <button type="button" class="square" aria-label={name} title={name} onClick={() => drawing.current && use(drawing.current)}><Icon name={icon} /></button>
+  );
   return (
     <figure>
-      <svg
-        ref={svg}
-        role="img"
-        aria-label={`A drawing of ${count(part.nodes.length, 'entity', 'entities')} and ${count(part.links.length, 'relationship')}. The list has the same.`}
-      />
-      <div class="tools">
-        <button type="button" aria-label="Zoom in" onClick={() => drawing.current?.zoomBy(1.5)}>+</button>
-        <button type="button" aria-label="Zoom out" onClick={() => drawing.current?.zoomBy(1 / 1.5)}>−</button>
-        <button type="button" onClick={() => drawing.current?.fit()}>Fit</button>
+      <div class="canvas">
+        <svg
+          ref={svg}
+          role="img"
+          aria-label={`A drawing of ${count(part.nodes.length, 'entity', 'entities')} and ${count(part.links.length, 'relationship')}. The list has the same.`}
+        />
+        <div class="tools">
+          {tool('Zoom in', 'new', (drawing) => drawing.zoomBy(1.5))}
+          {tool('Zoom out', 'less', (drawing) => drawing.zoomBy(1 / 1.5))}
+          {tool('Fit', 'fit', (drawing) => drawing.fit())}
+        </div>
       </div>
       <figcaption>
-        <ul class="legend">{types.map((type) => <li key={type} class={type}>{type}</li>)}<li class="past">no longer true</li></ul>
+        <ul class="legend">
+          {[...types].map(([type, nodes]) => <li key={type} class={type}>{type} {nodes.length}</li>)}
+          {part.links.some(({ said }) => !said.valid) && <li class="past">no longer true</li>}
+        </ul>
         {part.cut > 0 && <p>Drawn are the {MOST} that are mentioned most; {part.cut} more are in the list. Choose a kind to see those.</p>}
         {found.relationships.length >= 500 && <p>The server tells 500 relationships at most. Ask a question or choose a kind to see the others.</p>}
       </figcaption>
@@ -118,12 +121,12 @@ function List({ found, chosen, choose }: { found: Found; chosen: string; choose:
   }, [chosen]);
   return (
     <section aria-labelledby="entities" class="entities">
-      <h2 id="entities">{count(found.entities.length, 'entity', 'entities')}</h2>
+      <h2 id="entities">Entities <span class="quiet">{found.entities.length}</span></h2>
       <ul ref={list}>
         {found.entities.map((entity) => (
           <li key={entity.name}>
             <button type="button" class="entity" aria-expanded={entity.name === chosen} onClick={() => choose(entity.name === chosen ? '' : entity.name)}>
-              <span dir="auto">{entity.name}</span>{' '}
+              <span dir="auto">{called(entity.name)}</span>{' '}
               <span class="quiet">{entity.type}{entity.mentions > 0 && `, in ${count(entity.mentions, 'memory', 'memories')}`}</span>
             </button>
             {entity.name === chosen && <About name={entity.name} said={found.relationships} />}
@@ -148,18 +151,18 @@ function About({ name, said }: { name: string; said: Relationship[] }) {
         <ul>
           {own.map((r) => (
             <li key={`${r.source} ${r.relationship} ${r.target} ${r.valid_from}`}>
-              <a href={`/app/memories?id=${r.memory_id}`} dir="auto">{r.source} {spoken(r.relationship)} {r.target}</a>
+              <a href={`/app/memories?id=${r.memory_id}`} dir="auto">{you(`${r.source} ${spoken(r.relationship)} ${r.target === USER ? 'you' : r.target}`)}</a>
               {!r.valid && <span class="quiet"> {r.valid_to ? `until ${dayOf(r.valid_to)}` : 'no longer'}</span>}
             </li>
           ))}
         </ul>
       )}
-      {name !== 'User' && (
+      {name !== USER && (
         <>
           <h3>Memories about it</h3>
           <Failure error={error} />
           {value?.length === 0 && <p class="quiet">None has this word now.</p>}
-          <ul>{value?.map((memory) => <li key={memory.id}><a href={`/app/memories?id=${memory.id}`} dir="auto">{memory.content}</a></li>)}</ul>
+          <ul>{value?.map((memory) => <li key={memory.id}><a href={`/app/memories?id=${memory.id}`} dir="auto">{you(memory.content)}</a></li>)}</ul>
         </>
       )}
     </div>

@@ -1,10 +1,13 @@
 import { useState } from 'preact/hooks';
 
 import { useClient } from '../api';
+import { Icon } from '../ui/icon';
+import { Menu } from '../ui/menu';
 import { ForgetOne } from './forget';
 import { useAction, useFocus, useLoaded } from './hooks';
 import { Failure } from './parts';
 import { dayOf, minuteOf } from './words';
+import { you } from './you';
 import { useDraft } from './draft';
 import type { Memory, Revision } from './types';
 
@@ -40,6 +43,8 @@ export function MemoryItem({ memory, replace, moved, say, open = false }: {
   const become = (status: 'active' | 'archived', news: string) => () => run(async () => {
     moved(news, await change({ status }));
   });
+  const accept = become('active', 'It is remembered now.');
+  const waits = memory.status === 'inbox';
   const corrected = async (body: Change) => {
     const now = await change(body);
     setMode('');
@@ -49,38 +54,31 @@ export function MemoryItem({ memory, replace, moved, say, open = false }: {
     }
     moved('Saved.', now);
   };
-  const label = { 'aria-describedby': `memory-${memory.id}` };
   return (
     <li id={`item-${memory.id}`} class={memory.status} tabIndex={-1}>
-      {mode === 'correct'
-        ? <Correct memory={memory} save={corrected} cancel={() => setMode('')} />
-        : <p id={`memory-${memory.id}`} class="words" dir="auto">{memory.content}</p>}
-      <p class="facts">
-        {memory.pinned && <span class="badge strong">Pinned</span>}
-        {memory.durable && <span class="badge strong">Kept for good</span>}
-        {memory.edited && <span class="badge strong">Corrected by you</span>}
-        <span>{typeNames[memory.memory_type]}, {origins[memory.origin]}, {dayOf(memory.recorded_at)}{validity(memory)}</span>
-        {memory.superseded_by && <a href={`/app/memories?id=${memory.superseded_by}`}>What took its place</a>}
-        {memory.conflicts_with && <a href={`/app/memories?id=${memory.conflicts_with}`}>What it takes the place of</a>}
-      </p>
-      <div class="actions">
-        <Origin memory={memory} open={open} />
-        {memory.status !== 'active' && (
-          <button type="button" {...label} disabled={busy} onClick={become('active', 'It is remembered now.')}>
-            {memory.status === 'inbox' ? 'Accept' : 'Bring back'}
-          </button>
-        )}
-        {memory.status === 'active' && (
-          <button type="button" {...label} aria-pressed={memory.pinned} disabled={busy} onClick={pin}>Pin</button>
-        )}
-        <button type="button" {...label} aria-expanded={mode === 'correct'} disabled={busy} onClick={() => setMode(mode ? '' : 'correct')}>Correct</button>
-        {memory.status === 'active' && (
-          <button type="button" {...label} disabled={busy} onClick={become('archived', 'Put away.')}>Put away</button>
-        )}
-        <button type="button" {...label} disabled={busy} onClick={() => setMode('forget')}>
-          {memory.status === 'inbox' ? 'Reject' : 'Forget'}
-        </button>
+      <div class="top">
+        {mode === 'correct'
+          ? <Correct memory={memory} save={corrected} cancel={() => setMode('')} />
+          : <p class="words" dir="auto">{you(memory.content)}</p>}
+        <Menu id={`do-${memory.id}`} name="Actions">
+          {memory.status === 'active' && <button type="button" disabled={busy} onClick={pin}><Icon name="pin" />{memory.pinned ? 'Unpin' : 'Pin'}</button>}
+          <button type="button" disabled={busy} onClick={() => setMode('correct')}><Icon name="edit" />Correct</button>
+          {memory.status === 'active' && <button type="button" disabled={busy} onClick={become('archived', 'Put away.')}><Icon name="away" />Put away</button>}
+          {!waits && memory.status !== 'active' && <button type="button" disabled={busy} onClick={accept}><Icon name="again" />Bring back</button>}
+          {!waits && <button type="button" class="danger" disabled={busy} onClick={() => setMode('forget')}><Icon name="trash" />Forget</button>}
+        </Menu>
       </div>
+      <div class="foot">
+        <Origin memory={memory} open={open} />
+        {waits && (
+          <div class="choices">
+            <button type="button" disabled={busy} onClick={() => setMode('forget')}>Reject</button>
+            <button type="button" class="accept" disabled={busy} onClick={accept}>Accept</button>
+          </div>
+        )}
+      </div>
+      {memory.superseded_by && <a class="other" href={`/app/memories?id=${memory.superseded_by}`}>What took its place</a>}
+      {memory.conflicts_with && <a class="other" href={`/app/memories?id=${memory.conflicts_with}`}>What it takes the place of</a>}
       <Failure error={error} />
       {mode === 'forget' && <ForgetOne memory={memory} cancel={() => setMode('')} forgotten={() => moved('Forgotten.')} />}
     </li>
@@ -88,17 +86,24 @@ export function MemoryItem({ memory, replace, moved, say, open = false }: {
 }
 
 function validity(memory: Memory): string {
-  const since = memory.valid_from ? `; true since ${dayOf(memory.valid_from)}` : '';
-  return memory.valid_to ? `${since}${since ? ',' : '; true'} until ${dayOf(memory.valid_to)}` : since;
+  const since = memory.valid_from ? ` · true since ${dayOf(memory.valid_from)}` : '';
+  return memory.valid_to ? `${since}${since ? ',' : ' · true'} until ${dayOf(memory.valid_to)}` : since;
 }
 
-/** Where it comes from, one click away: the words that it was made of, each with the way to its chat, and every change since. */
+/** What it is and where it comes from. One click away: the words that it was made of, each with the way to its chat, and every change since. */
 function Origin({ memory, open }: { memory: Memory; open: boolean }) {
   const [shown, setShown] = useState(open);
   const times = memory.sources.length;
   return (
     <details open={open} onToggle={(event) => setShown(event.currentTarget.open)}>
-      <summary>{['History', 'Where you said it'][times] ?? `Where you said it, ${times} times`}</summary>
+      <summary>
+        {memory.pinned && <span class="badge strong"><Icon name="pin" />Pinned</span>}
+        {memory.durable && <span class="badge">Kept for good</span>}
+        {memory.edited && <span class="badge">Corrected by you</span>}
+        <span>
+          {typeNames[memory.memory_type]} · {times > 1 ? `said ${times} times` : origins[memory.origin]} · {dayOf(memory.recorded_at)}{validity(memory)}
+        </span>
+      </summary>
       {shown && <Sources memory={memory} />}
       {shown && <Revisions memory={memory} />}
     </details>
@@ -189,7 +194,9 @@ function Revisions({ memory }: { memory: Memory }) {
       {value.map((revision) => (
         <li key={revision.version}>
           <p class="quiet">{actions[revision.action]} {actors[revision.actor]}, <time dateTime={revision.created_at}>{minuteOf(revision.created_at)}</time></p>
-          <p dir="auto">{revision.content ?? 'The words were removed.'}{revision.reason && <span class="quiet"> ({revision.reason})</span>}</p>
+          <p dir="auto">
+            {revision.content ? you(revision.content) : 'The words were removed.'}{revision.reason && <span class="quiet"> ({revision.reason})</span>}
+          </p>
         </li>
       ))}
     </ol>

@@ -2,13 +2,15 @@ import { useLocation } from 'preact-iso';
 import { useEffect, useState } from 'preact/hooks';
 
 import { useClient, type SignedIn } from '../api';
+import { tellChange } from '../changes';
 import { useTitle } from '../ui/title';
 import { DeleteAccount } from './account';
 import { Add } from './add';
 import { ForgetByWords, ForgetEverything } from './forget';
 import { afterwards, useAction, useFocus, useLoaded } from './hooks';
 import { MemoryItem } from './item';
-import { Failure } from './parts';
+import { Failure, PageHead } from './parts';
+import { Search } from './search';
 import { SettingsForm } from './settings';
 import { Carry } from './carry';
 import { count } from './words';
@@ -31,10 +33,7 @@ export function Memories() {
   };
   return (
     <main id="main" tabIndex={-1} class="memories">
-      <header class="page-head">
-        <h1>Memories</h1>
-        <a href="/app/memories/graph">Graph</a>
-      </header>
+      <PageHead shown="List" />
       <p role="status" class="news">{news}</p>
       {query.id ? <OneMemory id={query.id} say={setNews} /> : <Lists filter={query} version={version} say={setNews} changed={changed} />}
     </main>
@@ -70,18 +69,19 @@ function Lists({ filter, version, say, changed }: {
   });
   const listed = found.value?.memories ?? [];
   const waiting = inbox.value?.memories ?? [];
+  useEffect(() => inbox.value && tellChange(), [inbox.value?.memories.length]); // the bar counts them
   return (
     <>
       <Add added={changed} />
       {waiting.length > 0 && (
-        <section aria-labelledby="inbox">
-          <h2 id="inbox">Inbox <span class="quiet">{waiting.length}</span></h2>
+        <section aria-labelledby="inbox" class="inbox">
+          <h2 id="inbox">Inbox <span class="count">{waiting.length}</span></h2>
           <p class="quiet">Uncertain, or against what you wrote yourself. No reply uses these until you accept them.</p>
           <Items memories={waiting} set={inbox.setValue} say={say} keeps={false} moved={changed} />
         </section>
       )}
       <section aria-labelledby="remembered">
-        <h2 id="remembered" tabIndex={-1}>What is remembered</h2>
+        <h2 id="remembered" tabIndex={-1}>What is remembered {listed.length > 0 && <span class="quiet">{listed.length}{next && '+'}</span>}</h2>
         <Filters filter={filter} />
         <Failure error={found.error ?? inbox.error} />
         {found.error || inbox.error ? <button type="button" onClick={() => { found.reload(); inbox.reload(); }}>Try again</button> : null}
@@ -112,33 +112,27 @@ function nothing(filter: Filter): string {
 
 function Filters({ filter }: { filter: Filter }) {
   const { route } = useLocation();
-  const [q, setQ] = useState(filter.q ?? '');
   const go = (change: Filter) => {
     const set = Object.entries({ ...filter, ...change }).filter(([, value]) => value);
     route('/app/memories' + (set.length ? '?' + new URLSearchParams(set as [string, string][]) : ''), true);
   };
-  useEffect(() => {
-    if (q === (filter.q ?? '')) return;
-    const typed = setTimeout(() => go({ q }), 300);
-    return () => clearTimeout(typed);
-  }, [q]);
-  useEffect(() => setQ(filter.q ?? ''), [filter.q]);
+  const { q = '', type = '', status = '', as_of = '' } = filter;
   return (
-    <form role="search" aria-label="Memories" class="filters" onSubmit={(event) => { event.preventDefault(); go({ q }); }}>
-      <label class="wide">Search<input type="search" maxLength={500} value={q} onInput={(event) => setQ(event.currentTarget.value)} /></label>
+    <Search label="Memories" asks="Search" q={q} search={(words) => go({ q: words })} active={[type, status, as_of].filter(Boolean).length}
+      clear={() => go({ type: undefined, status: undefined, as_of: undefined })}>
       <label>Kind
-        <select value={filter.type ?? ''} onChange={(event) => go({ type: event.currentTarget.value as Filter['type'] })}>
+        <select value={type} onChange={(event) => go({ type: event.currentTarget.value as Filter['type'] })}>
           <option value="">All</option>
           {Object.entries(types).map(([value, name]) => <option key={value} value={value}>{name}</option>)}
         </select>
       </label>
       <label>State
-        <select value={filter.status ?? ''} onChange={(event) => go({ status: event.currentTarget.value as Filter['status'] })}>
+        <select value={status} onChange={(event) => go({ status: event.currentTarget.value as Filter['status'] })}>
           {Object.entries(statuses).map(([value, name]) => <option key={value} value={value === 'active' ? '' : value}>{name}</option>)}
         </select>
       </label>
-      <label>True on<input type="date" value={filter.as_of ?? ''} onChange={(event) => go({ as_of: event.currentTarget.value })} /></label>
-    </form>
+      <label>True on<input type="date" value={as_of} onChange={(event) => go({ as_of: event.currentTarget.value })} /></label>
+    </Search>
   );
 }
 

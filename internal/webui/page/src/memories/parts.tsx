@@ -1,3 +1,4 @@
+import '../ui/chatbar.css';
 import type { ComponentChildren } from 'preact';
 import { useEffect, useRef } from 'preact/hooks';
 
@@ -34,5 +35,18 @@ export function Confirm({ title, action, keep = 'Keep', busy, error, onConfirm, 
         <button type="button" class="danger" disabled={busy} onClick={onConfirm}>{action}</button>
       </div>
     </dialog>
+  );
+}
+
+/** The head of the user's memories, and the two ways to see them. */
+export function PageHead({ shown }: { shown: 'List' | 'Graph' }) {
+  const ways = { List: '/app/memories', Graph: '/app/memories/graph' };
+  return (
+    <header class="page-head">
+      <h1>Memories</h1>
+      <nav class="tabs" aria-label="Shown as">
+        {Object.entries(ways).map(([name, path]) => <a key={name} href={path} aria-current={name === shown ? 'page' : undefined}>{name}</a>)}
+      </nav>
+    </header>
   );
 }

@@ -2,26 +2,27 @@ import { useState } from 'preact/hooks';
 
 import { useClient } from '../api';
 import { ChatBar } from '../ui/chatbar';
+import { Icon } from '../ui/icon';
+import { Menu } from '../ui/menu';
 import { useTitle } from '../ui/title';
-import { Curves } from './curves';
+import { FADED } from './fade';
 import { useAction, useFocus, useLoaded } from './hooks';
 import { Confirm, Failure } from './parts';
+import { Search } from './search';
+import { Spark } from './spark';
 import { count, daysInWords, minuteOf } from './words';
 import type { Topic } from './types';
 
-const states = { active: 'Active', archived: 'Archived' } as const;
 const consolidation = { 'short-term': 'fresh', transitioning: 'settling', 'long-term': 'settled' } as const;
-
-type Filter = { q: string; state: '' | keyof typeof states };
 
 /** /app/chats/:id/topics: what a chat was about, how it fades and its archive. */
 export function Topics({ id }: { id: string }) {
   const { client } = useClient();
-  const [filter, setFilter] = useState<Filter>({ q: '', state: '' });
+  const [q, setQ] = useState('');
   const [news, setNews] = useState('');
   useTitle('Topics');
   const path = { chat_id: id };
-  const query = { limit: 1000, ...(filter.q && { q: filter.q }), ...(filter.state && { state: filter.state }) };
+  const query = { limit: 1000, ...(q && { q }) };
   const chat = useLoaded(id, async (signal) => (await client.GET('/v1/chats/{chat_id}', { params: { path }, signal })).data);
   const found = useLoaded(JSON.stringify([id, query]), async (signal) =>
     (await client.GET('/v1/chats/{chat_id}/topics', { params: { path, query }, signal })).data);
@@ -30,54 +31,46 @@ export function Topics({ id }: { id: string }) {
     found.reload();
   };
   const topics = found.value?.topics ?? [];
+  const faded = topics.filter(isFaded);
+  const strong = topics.filter((topic) => !isFaded(topic)).sort((a, b) => b.priority - a.priority);
+  const items = (some: Topic[]) => (
+    <ul class="items">{some.map((topic) => <TopicItem key={topic.id} chat={id} topic={topic} all={topics} changed={changed} />)}</ul>
+  );
   const error = chat.error ?? found.error;
   return (
     <>
-    <ChatBar chatId={id} title={chat.value?.title} current="Topics" />
-    <main id="main" tabIndex={-1} class="memories topics">
-      <h1>Topics</h1>
-      <p role="status" class="news">{news}</p>
-      <Filters filter={filter} change={setFilter} />
-      <Failure error={error} />
-      {error ? <button type="button" onClick={() => { chat.reload(); found.reload(); }}>Try again</button> : null}
-      {!found.value && found.loading && <p class="quiet">Loading …</p>}
-      {found.value && topics.length === 0 && <Nothing id={id} filter={filter} mode={chat.value?.topics} changed={() => { chat.reload(); found.reload(); }} />}
-      <Curves topics={topics} />
-      <ul class="items">
-        {topics.map((topic) => <TopicItem key={topic.id} chat={id} topic={topic} all={topics} changed={changed} />)}
-      </ul>
-      {found.value?.next_cursor && <p>Shown are the {topics.length} with the latest activity. Search to find the others.</p>}
-      <button type="button" disabled={found.loading} onClick={found.reload}>Look again</button>
-    </main>
+      <ChatBar chatId={id} title={chat.value?.title} current="Topics" />
+      <main id="main" tabIndex={-1} class="memories topics">
+        <h1>Topics</h1>
+        <p role="status" class="news">{news}</p>
+        <Search label="Topics" asks="Search titles, summaries and tags" q={q} search={setQ} />
+        <Failure error={error} />
+        {error ? <button type="button" onClick={() => { chat.reload(); found.reload(); }}>Try again</button> : null}
+        {!found.value && found.loading && <p class="quiet">Loading …</p>}
+        {found.value && topics.length === 0 && <Nothing id={id} q={q} mode={chat.value?.topics} changed={() => { chat.reload(); found.reload(); }} />}
+        {strong.length > 0 && <h2>Active <span class="quiet">{strong.length}</span></h2>}
+        {items(strong)}
+        {faded.length > 0 && (
+          <details class="faded" open={!!q || strong.length === 0}>
+            <summary><h2>Faded <span class="quiet">{faded.length}</span></h2></summary>
+            <p class="quiet">Archived, or about to be when the chat has many. A topic comes back by itself when the chat does.</p>
+            {items(faded)}
+          </details>
+        )}
+        {found.value?.next_cursor && <p>Shown are the {topics.length} with the latest activity. Search to find the others.</p>}
+        <button type="button" disabled={found.loading} onClick={found.reload}>Look again</button>
+      </main>
     </>
   );
 }
 
-function Filters({ filter, change }: { filter: Filter; change: (filter: Filter) => void }) {
-  const [q, setQ] = useState(filter.q);
-  return (
-    <form role="search" aria-label="Topics" class="filters" onSubmit={(event) => { event.preventDefault(); change({ ...filter, q: q.trim() }); }}>
-      <label class="wide">Search titles, summaries and tags
-        <input type="search" maxLength={500} value={q} onInput={(event) => {
-          setQ(event.currentTarget.value);
-          if (!event.currentTarget.value && filter.q) change({ ...filter, q: '' });
-        }} />
-      </label>
-      <label>State
-        <select value={filter.state} onChange={(event) => change({ ...filter, state: event.currentTarget.value as Filter['state'] })}>
-          <option value="">All</option>
-          {Object.entries(states).map(([value, name]) => <option key={value} value={value}>{name}</option>)}
-        </select>
-      </label>
-    </form>
-  );
-}
+const isFaded = (topic: Topic) => topic.state === 'archived' || topic.priority < FADED;
 
 /** Why there are no topics, and what can be done about it. */
-function Nothing({ id, filter, mode, changed }: { id: string; filter: Filter; mode?: 'auto' | 'on' | 'off'; changed: () => void }) {
+function Nothing({ id, q, mode, changed }: { id: string; q: string; mode?: 'auto' | 'on' | 'off'; changed: () => void }) {
   const { client } = useClient();
   const { busy, error, run } = useAction();
-  if (filter.q || filter.state) return <p class="quiet">Nothing fits this filter.</p>;
+  if (q) return <p class="quiet">Nothing fits these words.</p>;
   if (mode === 'on') return <p class="quiet">There is no topic yet. The first begins some seconds after the first reply, unless the server has TOPICS=off.</p>;
   const group = () => run(async () => {
     await client.PATCH('/v1/chats/{chat_id}', { params: { path: { chat_id: id } }, body: { topics: 'on' } });
@@ -96,37 +89,20 @@ function Nothing({ id, filter, mode, changed }: { id: string; filter: Filter; mo
 function TopicItem({ chat, topic, all, changed }: { chat: string; topic: Topic; all: Topic[]; changed: (news: string) => void }) {
   const [mode, setMode] = useState<'' | 'change' | 'merge'>('');
   const others = all.filter((other) => other.id !== topic.id);
-  const title = `topic-${topic.id}`;
   return (
     <li class={topic.state}>
-      <h2 id={title} dir="auto">{topic.title}</h2>
-      <p class="facts">
-        {topic.state === 'archived' && <span class="badge strong">{states.archived}</span>}
-        {topic.tags.map((tag) => <span key={tag} class="badge" dir="auto">{tag}</span>)}
-        <span>{count(topic.message_count, 'message')}, last on {minuteOf(topic.last_active_at)}</span>
-      </p>
+      <div class="top">
+        <h3 dir="auto">{topic.title}</h3>
+        <Spark topic={topic} />
+        <Menu id={`do-${topic.id}`} name="Actions">
+          <button type="button" onClick={() => setMode('change')}><Icon name="edit" />Change</button>
+          {others.length > 0 && <button type="button" onClick={() => setMode('merge')}><Icon name="merge" />Merge</button>}
+        </Menu>
+      </div>
       {topic.summary && <p dir="auto">{topic.summary}</p>}
-      <p class="facts">
-        <span>Importance {topic.importance.toFixed(2)}</span>
-        <span>{consolidation[topic.memory_type]}{topic.access_count > 0 && `, came up again ${count(topic.access_count, 'time')}`}</span>
-        <span>half-life {daysInWords(topic.half_life_days)}</span>
-      </p>
-      {topic.state === 'archived' && (
-        <p class="quiet">It faded among many others. It comes back by itself when the chat does, and can be read here meanwhile.</p>
-      )}
       {mode === 'change' && <Change chat={chat} topic={topic} cancel={() => setMode('')} saved={() => { setMode(''); changed('Saved.'); }} />}
       {mode === 'merge' && <Merge chat={chat} topic={topic} others={others} cancel={() => setMode('')} merged={() => { setMode(''); changed('Merged.'); }} />}
-      <div class="actions">
-        <Messages chat={chat} topic={topic} />
-        <button type="button" aria-describedby={title} aria-expanded={mode === 'change'} onClick={() => setMode(mode === 'change' ? '' : 'change')}>
-          Change
-        </button>
-        {others.length > 0 && (
-          <button type="button" aria-describedby={title} aria-expanded={mode === 'merge'} onClick={() => setMode(mode === 'merge' ? '' : 'merge')}>
-            Merge
-          </button>
-        )}
-      </div>
+      <Messages chat={chat} topic={topic} />
     </li>
   );
 }
@@ -207,7 +183,15 @@ function Messages({ chat, topic }: { chat: string; topic: Topic }) {
   const [open, setOpen] = useState(false);
   return (
     <details onToggle={(event) => setOpen(event.currentTarget.open)}>
-      <summary>{topic.state === 'archived' ? 'Read it back' : 'Messages'}</summary>
+      <summary>
+        {topic.state === 'archived' && <span class="badge strong">Archived</span>}
+        {topic.tags.map((tag) => <span key={tag} class="badge" dir="auto">{tag}</span>)}
+        <span>{count(topic.message_count, 'message')} · {minuteOf(topic.last_active_at)}</span>
+      </summary>
+      <p class="quiet">
+        Importance {topic.importance.toFixed(2)}, half-life {daysInWords(topic.half_life_days)}, {consolidation[topic.memory_type]}
+        {topic.access_count > 0 && `, came up again ${count(topic.access_count, 'time')}`}
+      </p>
       {open && <Said chat={chat} topic={topic} />}
     </details>
   );

@@ -1,5 +1,5 @@
-import { diffSentences, diffWordsWithSpace, type ChangeObject } from 'diff';
-import { Fragment } from 'preact';
+import { diffArrays, diffWordsWithSpace } from 'diff';
+import { Fragment, type ComponentChildren } from 'preact';
 import { useMemo, useState } from 'preact/hooks';
 import { When } from '../ui/when';
 import type { Revision } from './load';
@@ -28,13 +28,15 @@ export function Brief({ revisions, turns, linkTo }: Props) {
   const before = oldestFirst.slice(0, at).findLast((one) => one.undone_by === null);
   return (
     <>
-      <label>
-        Version {revision.version} of {oldestFirst[last].version}
-        <input
-          type="range" min={0} max={last} value={at} aria-valuetext={`Version ${revision.version}, ${revision.kind}${revision.undone_by ? ', taken back' : ''}`}
-          onInput={(event) => setPicked(Number(event.currentTarget.value))}
-        />
-      </label>
+      <fieldset class="all-versions">
+        <legend>Version {revision.version} of {oldestFirst[last].version}</legend>
+        {oldestFirst.map((one, index) => (
+          <input
+            key={one.version} type="radio" name="version" checked={index === at} class={one.undone_by ? 'undone' : undefined}
+            aria-label={nameOf(one)} title={nameOf(one)} onChange={() => setPicked(index)}
+          />
+        ))}
+      </fieldset>
       <Origin revision={revision} turns={turns} linkTo={linkTo} />
       {before && (
         <label class="check"><input type="checkbox" checked={marked} onChange={(event) => setMarked(event.currentTarget.checked)} /> Mark what changed</label>
@@ -42,6 +44,12 @@ export function Brief({ revisions, turns, linkTo }: Props) {
       <BriefText now={revision.global_summary} before={marked && before ? before.global_summary : null} />
     </>
   );
+}
+
+const minute = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'short' });
+
+function nameOf({ version, kind, created_at: at, undone_by: undone }: Revision): string {
+  return `Version ${version}, ${kind}, ${minute.format(new Date(at))}${undone ? ', taken back' : ''}`;
 }
 
 /** What made a version: which turns, when, by which model, at what cost. */
@@ -70,42 +78,48 @@ function Origin({ revision, turns, linkTo }: { revision: Revision } & Omit<Props
   );
 }
 
-/** A brief's text, with the text added and removed since the version before where that is known. */
+/** A brief sentence by sentence, with those added and removed since the version before where that is known. */
 function BriefText({ now, before }: { now: string | null; before: string | null }) {
   if (now === null) return <p class="soft">The text of this version is deleted: it may have held words that were changed or deleted.</p>;
   if (!now) return <p class="soft">This version is empty.</p>;
-  const parts = before ? changesOf(before, now) : [{ value: now, added: false, removed: false }];
+  const lines = before === null ? sentencesOf(now).map((words): Line => ({ words })) : changesOf(sentencesOf(before), sentencesOf(now));
   return (
-    <div class="brief" dir="auto">
-      {parts.map((part, index) => {
-        if (part.added) return <ins key={index}>{part.value}</ins>;
-        return part.removed ? <del key={index}>{part.value}</del> : <span key={index}>{part.value}</span>;
+    <ul class="brief lines">
+      {lines.map(({ sign, words }, index) => {
+        const Said = sign ? (sign === '+' ? 'ins' : 'del') : 'span';
+        return <li key={index} class={sign && Said}><i aria-hidden="true">{sign ?? '•'}</i><Said dir="auto">{words}</Said></li>;
       })}
-    </div>
+    </ul>
   );
 }
 
-type Part = Pick<ChangeObject<string>, 'value' | 'added' | 'removed'>;
+interface Line { sign?: '+' | '−'; words: ComponentChildren }
+
+const segmenter = new Intl.Segmenter(undefined, { granularity: 'sentence' });
+
+function sentencesOf(text: string): string[] {
+  const lines = text.split('\n').map((line) => line.replace(/^\s*[-*•]\s+/, ''));
+  return lines.flatMap((line) => [...segmenter.segment(line)].map(({ segment }) => segment.trim())).filter(Boolean);
+}
 
 /** The most edits that are sought between two texts: the work grows with their square. Beyond it they are two texts. */
 const BOUND = { maxEditLength: 300 };
 
-/** What changed: whole sentences, and the words of sentences that were only edited. Words of unlike sentences would mix. */
-function changesOf(before: string, now: string): Part[] {
-  const parts = diffSentences(before, now, BOUND) ?? apart(before, now);
-  return parts.flatMap((part, index): Part[] => {
-    if (part.added && parts[index - 1]?.removed) return []; // is told with what it replaces
-    const next = parts[index + 1];
-    return part.removed && next?.added ? replaced(part, next) : [part];
+/** What changed: whole sentences, with the words marked of sentences that were only edited. */
+function changesOf(before: string[], now: string[]): Line[] {
+  const parts = diffArrays(before, now, BOUND) ?? [{ value: before, added: false, removed: true }, { value: now, added: true, removed: false }];
+  return parts.flatMap(({ value, added, removed }, index): Line[] => {
+    const sign = added ? '+' : removed ? '−' : undefined;
+    const beside = parts[index + (added ? -1 : 1)];
+    const edited = sign && beside && (added ? beside.removed : beside.added) ? beside.value : [];
+    return value.map((words, i) => ({ sign, words: edited[i] && sign ? marked(edited[i], words) : words }));
   });
 }
 
-const apart = (before: string, now: string): Part[] => [
-  { value: before, added: false, removed: true }, { value: now, added: true, removed: false },
-];
-
-function replaced(before: Part, now: Part): Part[] {
-  const words = diffWordsWithSpace(before.value, now.value, BOUND) ?? [];
-  const kept = words.reduce((sum, { value, added, removed }) => sum + (added || removed ? 0 : value.length), 0);
-  return kept > 0.6 * Math.max(before.value.length, now.value.length) ? words : [before, now];
+/** A sentence with the words marked that another one does not have, if it has most. */
+function marked(other: string, sentence: string): ComponentChildren {
+  const parts = diffWordsWithSpace(other, sentence, BOUND) ?? [];
+  const kept = parts.reduce((sum, { value, added, removed }) => sum + (added || removed ? 0 : value.length), 0);
+  if (kept < 0.6 * Math.max(other.length, sentence.length)) return sentence;
+  return parts.filter(({ removed }) => !removed).map(({ value, added }, index) => (added ? <mark key={index}>{value}</mark> : value));
 }

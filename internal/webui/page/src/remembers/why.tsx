@@ -2,6 +2,7 @@ import './why.css';
 import { useEffect, useState } from 'preact/hooks';
 import { sayError, useClient } from '../api';
 import type { Schemas } from '../throughline';
+import { you } from '../memories/you';
 import { When } from '../ui/when';
 
 type WhyReply = Schemas['Why'];
@@ -116,7 +117,7 @@ const contents: Record<string, (props: { why: WhyReply }) => preact.ComponentChi
     <ul>
       {why.memories.map((memory) => (
         <li key={memory.id}>
-          <a href={`/app/memories?id=${memory.id}`} dir="auto">{memory.content}</a>
+          <a href={`/app/memories?id=${memory.id}`} dir="auto">{you(memory.content)}</a>
           {memory.status !== 'active' && <span class="soft"> ({memory.status} now)</span>}
           {memory.sources.map((source) => (
             <p key={source.message_id} class="soft">

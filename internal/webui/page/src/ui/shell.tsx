@@ -1,6 +1,7 @@
 import { useLocation } from 'preact-iso';
 import type { ComponentChildren } from 'preact';
 import { useClient } from '../api';
+import { InboxCount } from '../memories/inbox';
 import { useReachable } from '../reach';
 import { Icon } from './icon';
 import { ThemeSwitch } from './theme';
@@ -19,7 +20,7 @@ export function Shell({ children, offline, onSignOut }: { children: ComponentChi
         <a class="mark" href="/app/" aria-label="Throughline"><Mark /></a>
         <nav aria-label="Areas">
           <a href="/app/" aria-current={remembers ? undefined : 'page'}>Talk</a>
-          <a href="/app/memories" aria-current={remembers ? 'page' : undefined}>Memories</a>
+          <a href="/app/memories" aria-current={remembers ? 'page' : undefined}>Memories<InboxCount /></a>
         </nav>
         {offline && <span class="badge" title="It repeats what it is told. Set OPENAI_API_KEY for a real one.">offline model</span>}
         <ThemeSwitch />
