@@ -4,9 +4,11 @@ import { sayError, useClient } from '../api';
 import { tellChange, useRefresh } from '../changes';
 import { cancel, claimCall, isOver, type CallAnswer, type KnownReply, type Schemas, type Turn } from '../throughline';
 import { announce } from '../ui/announce';
+import { ChatBar } from '../ui/chatbar';
 import { Icon } from '../ui/icon';
 import { useTitle } from '../ui/title';
 import { Composer, type Draft } from './composer';
+import { ExplainingProvider, WhyPanel } from './explaining';
 import { RunningTurn, StoredMessage } from './message';
 import { useMessages, useSteadyScroll, type Message } from './messages';
 import { PastProvider, usePastOf } from './past';
@@ -35,6 +37,8 @@ export function Conversation({ chatId, alone }: { chatId?: string; alone: boolea
   const busy = running.find((turn) => !isOver(turn));
   const waits = !busy && [...shown, ...loose].at(-1)?.status === 'awaiting';
   const answering = useMemo(() => ({ busy: Boolean(busy), answer }), [chatId, Boolean(busy)]);
+  const [explained, explain] = useState<string | undefined>(useLocation().query.why);
+  const explaining = useMemo(() => ({ id: explained, explain }), [explained]);
   const past = usePastOf(chatId, history, begin, setProblem);
 
   useTitle(chat?.title ?? (chatId ? 'Chat' : 'New chat'));
@@ -102,6 +106,7 @@ export function Conversation({ chatId, alone }: { chatId?: string; alone: boolea
   }
 
   return (
+    <ExplainingProvider value={explaining}>
     <section class="conversation" aria-labelledby="chat">
       <ChatHead chat={chat} chatId={chatId} alone={alone} onChange={setChat} />
       {history.gone ? <p role="alert">{history.problem} <a href="/app/">Go to your chats.</a></p> : (
@@ -128,6 +133,8 @@ export function Conversation({ chatId, alone }: { chatId?: string; alone: boolea
         </AnsweringProvider></PastProvider>
       )}
     </section>
+    {explained && <WhyPanel id={explained} explain={explain} />}
+    </ExplainingProvider>
   );
 }
 
@@ -212,11 +219,11 @@ function useEnds(running: Turn[], refresh: () => void, failed: (why: string) => 
 /** Goes to the message that the address names. */
 function useTarget(history: ReturnType<typeof useMessages>, leaveEnd: () => void) {
   const { query } = useLocation();
-  const sought = query.message ?? query.seq;
+  const sought = query.message ?? query.why ?? query.seq;
   const loaded = history.messages !== undefined;
   useEffect(() => {
     if (!sought || !loaded) return;
-    const isIt = (message: Message) => message.id === query.message || String(message.seq) === query.seq;
+    const isIt = (message: Message) => message.id === (query.message ?? query.why) || String(message.seq) === query.seq;
     leaveEnd();
     void history.until(isIt).then(() => setTimeout(() => {
       const found = history.latest().find(isIt);
@@ -229,34 +236,18 @@ function useTarget(history: ReturnType<typeof useMessages>, leaveEnd: () => void
 
 function ChatHead({ chat, chatId, alone, onChange }: { chat?: Chat; chatId?: string; alone: boolean; onChange: (chat: Chat) => void }) {
   const [changing, setChanging] = useState(false);
-  const Heading = alone ? 'h2' : 'h1';
+  const notes = chat && (
+    <>
+      {!chat.remember && <span class="badge">temporary</span>}
+      {chat.tags.map((tag) => <bdi class="badge" key={tag}>#{tag}</bdi>)}
+    </>
+  );
+  const name = 'Change the title, tags and more';
   return (
-    <header class="chat-head">
-      <a class="action back" href="/app/" aria-label="All chats"><Icon name="back" /></a>
-      <div class="chat-name">
-        <Heading id="chat"><bdi>{chatId ? chat?.title || 'Untitled' : 'New chat'}</bdi></Heading>
-        {chat && !chat.remember && <span class="badge">temporary</span>}
-        {chat?.tags.map((tag) => <bdi class="badge" key={tag}>#{tag}</bdi>)}
-      </div>
-      {chatId && (
-        <nav aria-label="This chat">
-          <a href={`/app/chats/${chatId}/memory`}>Memory</a>
-          <a href={`/app/chats/${chatId}/topics`}>Topics</a>
-        </nav>
-      )}
-      {chat && (
-        <button
-          type="button"
-          class="action"
-          aria-label="Change the title, tags and more"
-          title="Change the title, tags and more"
-          onClick={() => setChanging(true)}
-        >
-          <Icon name="edit" />
-        </button>
-      )}
+    <ChatBar chatId={chatId} title={chat?.title} current="Chat" as={alone ? 'h2' : 'h1'} notes={notes}>
+      {chat && <button type="button" class="action" aria-label={name} title={name} onClick={() => setChanging(true)}><Icon name="edit" /></button>}
       {chat && changing && <ChatSettings chat={chat} onChange={onChange} onClose={() => setChanging(false)} />}
-    </header>
+    </ChatBar>
   );
 }
 
