@@ -151,6 +151,7 @@ func TestACallOfAClientWaits(t *testing.T) {
 		assert.Equal(t, time.Now().Add(waitsFor), end.Awaiting.ExpiresAt)
 		assert.Equal(t, []string{"tool_call"}, kinds(parts))
 		assert.Equal(t, "Let me look: ", text)
+		assert.Equal(t, 13, parts[0].At)
 		assert.Equal(t, parts, svc.store.replies[0].Parts, "with the place in the text, also where less of that was recorded")
 		synctest.Wait()
 		assert.Empty(t, svc.runningIDs(), "nothing runs while it waits")
@@ -297,17 +298,6 @@ func TestAStepOfFailedCallsIsFollowedByAnother(t *testing.T) {
 		assert.Equal(t, []string{"tool_call", "tool_result failed"}, kinds(parts))
 		require.Len(t, svc.model.requests(), 2)
 		assert.Contains(t, svc.model.requests()[1].Steps[0].Outputs[0].Output, "There is no such tool.")
-	}, withTools(&fakeRunner{}))
-}
-
-// The recorder may be behind the text of a step whose parts are stored.
-func TestPartsAreStoredWhereTheyAreHeard(t *testing.T) {
-	t.Parallel()
-	inService(t, func(t *testing.T, svc *testService) {
-		svc.model.inTurn(saying("Let me see.", calling("photo", "c1", `{}`)))
-		_, parts, _ := readParts(t, svc.send(t, Message{Content: "What is this?", Tools: &photo}))
-		assert.Equal(t, 11, parts[0].At)
-		assert.Equal(t, parts, svc.store.replies[0].Parts)
 	}, withTools(&fakeRunner{}))
 }
 

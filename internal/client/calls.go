@@ -16,6 +16,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/api"
 	"github.com/arcoscribe/throughline/internal/chat"
 	"github.com/arcoscribe/throughline/internal/transfer"
+	"github.com/arcoscribe/throughline/streaming"
 )
 
 // ChatPage is a page of the user's chats. NextCursor, which the server alone can read, is that of the next page; nil
@@ -207,25 +208,24 @@ func (c *Client) Import(ctx context.Context, file io.Reader, progress func(trans
 		return nil, err
 	}
 	defer func() { _ = response.Body.Close() }() // read as far as needed
-	events := newEvents(response.Body)
+	events := streaming.NewEventReader(response.Body, maxEvent)
 	for {
-		next, err := events.next()
+		next, err := nextEvent(events)
 		if err != nil {
 			return nil, fmt.Errorf("the import: %w", err)
 		}
-		data := []byte(next.data)
 		switch next.name {
 		case "import.progress":
 			var p transfer.Progress
-			if err := json.Unmarshal(data, &p); err != nil {
+			if err := json.Unmarshal(next.data, &p); err != nil {
 				return nil, fmt.Errorf("the import's progress cannot be read: %w", err)
 			}
 			progress(p)
 		case "import.completed":
-			return data, nil
+			return next.data, nil
 		case "import.failed":
 			refused := &Error{Status: http.StatusUnprocessableEntity}
-			return nil, errors.Join(json.Unmarshal(data, refused), refused)
+			return nil, errors.Join(json.Unmarshal(next.data, refused), refused)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -202,7 +203,7 @@ func (c *Client) attempt(ctx context.Context, ask request, reply *Reply, listene
 	}
 	watched := &watched{in: response.Body, most: c.silence, silence: time.AfterFunc(c.silence, func() { cancel(errSilent) })}
 	defer watched.silence.Stop()
-	return reply.follow(newEvents(watched), listener)
+	return reply.follow(streaming.NewEventReader(watched, maxEvent), listener)
 }
 
 // watched hangs up after a time without data, pings included.
@@ -249,12 +250,12 @@ func (r *Reply) unlessFailed(err error) error {
 }
 
 // follow reads one connection's events up to the terminal one.
-func (r *Reply) follow(from *events, listener Listener) error {
+func (r *Reply) follow(from *streaming.EventReader, listener Listener) error {
 	for first := true; ; first = false {
-		next, err := from.next()
+		next, err := nextEvent(from)
 		switch {
-		case errors.Is(err, errEventTooLarge):
-			return broken("%v", err)
+		case errors.Is(err, bufio.ErrTooLong):
+			return broken("a server-sent event is larger than anything the server sends")
 		case err != nil:
 			return err
 		case first && next.name != streaming.EventStarted:
@@ -270,6 +271,28 @@ func (r *Reply) follow(from *events, listener Listener) error {
 		}
 		r.lastID = next.id
 	}
+}
+
+// maxEvent is the largest event in bytes, far above the server's own limits.
+const maxEvent = 4 << 20
+
+// errCut means that a stream ended without its terminal event. The reply goes on without us.
+var errCut = errors.New("the stream broke off")
+
+// event is one server-sent event.
+type event struct {
+	name, id string
+	data     []byte // valid until the next one
+}
+
+func nextEvent(from *streaming.EventReader) (event, error) {
+	if from.Next() {
+		return event{string(from.Name), string(from.ID), from.Data}, nil
+	}
+	if err := from.Err(); err != nil {
+		return event{}, fmt.Errorf("%w: %w", errCut, err)
+	}
+	return event{}, errCut
 }
 
 // apply applies one event. One that cannot be decoded does not set End.
@@ -408,7 +431,7 @@ func (r *Reply) checkID(next event, position string) error {
 // decode decodes an event's data.
 func decode[T any](from event) (*T, error) {
 	into := new(T)
-	if err := json.Unmarshal([]byte(from.data), into); err != nil {
+	if err := json.Unmarshal(from.data, into); err != nil {
 		return nil, broken("%s: %v", from.name, err)
 	}
 	return into, nil

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"io"
 	"slices"
 	"strings"
 	"time"
@@ -35,8 +36,16 @@ func (c *Client) Stream(ctx context.Context, request chat.ModelRequest) (chat.Mo
 		s.stop()
 		return nil, err
 	}
-	s.events = newEventReader(response.Body, s.isAlive)
+	s.listen(response.Body)
 	return s, nil
+}
+
+// longestEvent is the longest event of a stream, in bytes.
+const longestEvent = 8 << 20
+
+func (s *stream) listen(body io.ReadCloser) {
+	s.body, s.events = body, streaming.NewEventReader(body, longestEvent)
+	s.events.Alive = s.isAlive
 }
 
 // begin returns the body of a reply's call, and where it is sent, and gives the stream the decoder of that wire.
@@ -55,7 +64,8 @@ type stream struct {
 	cancel   context.CancelCauseFunc
 	idle     time.Duration
 	watchdog *time.Timer
-	events   *eventReader
+	body     io.Closer
+	events   *streaming.EventReader
 	decode   func(kind, data []byte) // takes one event: into delta, result or err
 
 	delta  string
@@ -74,13 +84,16 @@ func (s *stream) isAlive() { s.watchdog.Reset(s.idle) }
 func (s *stream) Next() bool {
 	for !s.ended && s.err == nil {
 		s.delta = ""
-		if !s.events.next() {
+		if !s.events.Next() {
 			if s.ended = true; !s.whole {
 				s.err = s.breakError()
 			}
 			return false
 		}
-		s.decode(s.events.kind, s.events.data)
+		if len(s.events.Data) == 0 {
+			continue // another sign of life
+		}
+		s.decode(s.events.Name, s.events.Data)
 		if s.said += len(s.delta); s.said > maxReply || s.kept > maxItems {
 			s.delta, s.err = "", fault.New(fault.UpstreamFailed, "The model's reply is longer than a reply may be.")
 			return false
@@ -163,7 +176,7 @@ func tokenCount(tokens int64) int {
 // breakError returns why the events ended without a terminal event. That is a failure also if the server closed
 // the connection in good order.
 func (s *stream) breakError() error {
-	if err := cmp.Or(s.events.err(), s.ctx.Err()); err != nil {
+	if err := cmp.Or(s.events.Err(), s.ctx.Err()); err != nil {
 		return upstreamError(s.ctx, err)
 	}
 	return endedEarly()
@@ -188,7 +201,7 @@ func (s *stream) Result() chat.ModelResult {
 // Close ends the call.
 func (s *stream) Close() error {
 	s.stop()
-	return s.events.body.Close()
+	return s.body.Close()
 }
 
 func (s *stream) stop() {

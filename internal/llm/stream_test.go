@@ -258,7 +258,8 @@ func TestSlowModelIsNoSilentOne(t *testing.T) {
 		body, server := io.Pipe()
 		s := &stream{ctx: ctx, cancel: cancel, idle: idle}
 		s.watchdog = time.AfterFunc(idle, func() { cancel(errIdle) })
-		s.events, s.decode = newEventReader(body, s.isAlive), (&responses{stream: s}).decode
+		s.listen(body)
+		s.decode = (&responses{stream: s}).decode
 		go func() {
 			for range 20 {
 				time.Sleep(idle - time.Second)

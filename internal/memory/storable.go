@@ -25,22 +25,39 @@ const (
 	MaxMetadataDepth = 32
 )
 
-// HoldsNUL reports whether a string, or a decoded JSON value anywhere in it, contains U+0000, which Postgres cannot
-// store.
-func HoldsNUL(value any) bool {
+// AnyIn reports whether something holds of a decoded JSON value, or of any value or key in it.
+func AnyIn(value any, holds func(any) bool) bool {
+	in := func(element any) bool { return AnyIn(element, holds) }
 	switch value := value.(type) {
-	case string:
-		return strings.ContainsRune(value, 0)
 	case []any:
-		return slices.ContainsFunc(value, HoldsNUL)
+		return slices.ContainsFunc(value, in)
 	case map[string]any:
 		for key, element := range value {
-			if strings.ContainsRune(key, 0) || HoldsNUL(element) {
+			if holds(key) || in(element) {
 				return true
 			}
 		}
+		return false
 	}
-	return false
+	return holds(value)
+}
+
+// HoldsNUL reports whether a string, or a decoded JSON value anywhere in it, contains U+0000, which Postgres cannot
+// store.
+func HoldsNUL(value any) bool {
+	return AnyIn(value, func(one any) bool {
+		text, _ := one.(string)
+		return strings.ContainsRune(text, 0)
+	})
+}
+
+// EncodeJSON is json.Marshal without escapes for HTML.
+func EncodeJSON(value any) ([]byte, error) {
+	var encoded bytes.Buffer
+	encoder := json.NewEncoder(&encoded)
+	encoder.SetEscapeHTML(false)
+	err := encoder.Encode(value)
+	return bytes.TrimSuffix(encoded.Bytes(), []byte("\n")), err
 }
 
 // StorableJSON returns a JSON value in a form that Postgres can store, or why there is none. Half a surrogate pair becomes U+FFFD.
@@ -59,39 +76,29 @@ func StorableJSON(raw []byte) (stored json.RawMessage, problem string) {
 		return nil, "must be one JSON value"
 	case HoldsNUL(value):
 		return nil, "must not contain the character U+0000"
-	case holdsWildNumber(value):
+	case AnyIn(value, isWildNumber):
 		return nil, "holds a number that is out of range"
 	}
-	var encoded bytes.Buffer
-	encoder := json.NewEncoder(&encoded)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(value); err != nil {
+	stored, err := EncodeJSON(value)
+	if err != nil {
 		return nil, "must be JSON"
 	}
-	return bytes.TrimSpace(encoded.Bytes()), ""
+	return stored, ""
 }
 
 // maxDigits is how many characters and how great an exponent a number may have. Postgres keeps each digit, and counts those of 0e-9999.
 const maxDigits = 1000
 
-// holdsWildNumber reports whether a number anywhere in a value is beyond float64, or has very many digits.
-func holdsWildNumber(value any) bool {
-	switch value := value.(type) {
-	case json.Number:
-		_, err := value.Float64()
-		_, power, _ := strings.Cut(strings.ToLower(value.String()), "e")
-		exponent, wild := strconv.Atoi(cmp.Or(power, "0"))
-		return err != nil || wild != nil || max(exponent, -exponent, len(value)) > maxDigits
-	case []any:
-		return slices.ContainsFunc(value, holdsWildNumber)
-	case map[string]any:
-		for _, element := range value {
-			if holdsWildNumber(element) {
-				return true
-			}
-		}
+// isWildNumber reports whether a number is beyond float64, or has very many digits.
+func isWildNumber(value any) bool {
+	number, is := value.(json.Number)
+	if !is {
+		return false
 	}
-	return false
+	_, err := number.Float64()
+	_, power, _ := strings.Cut(strings.ToLower(number.String()), "e")
+	exponent, wild := strconv.Atoi(cmp.Or(power, "0"))
+	return err != nil || wild != nil || max(exponent, -exponent, len(number)) > maxDigits
 }
 
 // JSONDepth returns how many levels of arrays and objects a JSON value has, valid or not.

@@ -1,7 +1,6 @@
 package testkit
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -19,6 +18,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/arcoscribe/throughline/streaming"
 )
 
 // httpClient keeps no idle connections, so that nothing of a test outlives it.
@@ -120,6 +121,9 @@ func (c Client) Cancel(chatID string) Answer {
 	return c.Call(http.MethodPost, "/v1/message/"+chatID+"/cancel", nil)
 }
 
+// longestEvent is longer than any event, in bytes.
+const longestEvent = 16 << 20
+
 // TryOpen sends a request and returns the stream of its answer, for any status.
 func (c Client) TryOpen(method, path string, payload Body, headers ...string) (*Stream, error) {
 	ctx, cancel := context.WithCancel(c.T.Context())
@@ -128,7 +132,7 @@ func (c Client) TryOpen(method, path string, payload Body, headers ...string) (*
 		cancel()
 		return nil, err
 	}
-	s := &Stream{Response: response, t: c.T, lines: bufio.NewReader(response.Body), hangUp: cancel}
+	s := &Stream{Response: response, t: c.T, read: streaming.NewEventReader(response.Body, longestEvent), hangUp: cancel}
 	c.T.Cleanup(s.Close)
 	return s, nil
 }

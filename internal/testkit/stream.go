@@ -1,7 +1,6 @@
 package testkit
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,7 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/arcoscribe/throughline/internal/proof/kit"
+	"github.com/arcoscribe/throughline/streaming"
 )
 
 // The names of events.
@@ -60,7 +59,7 @@ type Stream struct {
 	t      testing.TB
 	text   strings.Builder // builds Text
 	chars  int             // of Text
-	lines  *bufio.Reader
+	read   *streaming.EventReader
 	hangUp context.CancelFunc
 }
 
@@ -78,15 +77,14 @@ func (s *Stream) Raw() string {
 
 // Next reads one event; io.EOF after the last, ErrCut when the connection broke.
 func (s *Stream) Next() (Event, error) {
-	read, err := kit.ReadEvent(s.lines)
-	switch {
-	case errors.Is(err, io.EOF):
+	if !s.read.Next() {
+		if err := s.read.Err(); err != nil {
+			return Event{}, fmt.Errorf("%w: %w", ErrCut, err)
+		}
 		return Event{}, io.EOF
-	case err != nil:
-		return Event{}, fmt.Errorf("%w: %w", ErrCut, err)
 	}
-	e := Event{ID: read.ID, Name: read.Name}
-	if err := json.Unmarshal(read.Data, &e.Data); err != nil {
+	e := Event{ID: string(s.read.ID), Name: string(s.read.Name)}
+	if err := json.Unmarshal(s.read.Data, &e.Data); err != nil {
 		return e, err
 	}
 	return e, s.accept(e)

@@ -235,9 +235,6 @@ func withoutMiddle(text string, keep int) string {
 }
 
 func quoted(text string) json.RawMessage {
-	var encoded bytes.Buffer
-	encoder := json.NewEncoder(&encoded)
-	encoder.SetEscapeHTML(false)
-	_ = encoder.Encode(text) // a text
-	return bytes.TrimSpace(encoded.Bytes())
+	encoded, _ := memory.EncodeJSON(text) // never fails for a text
+	return encoded
 }

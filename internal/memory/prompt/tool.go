@@ -197,9 +197,6 @@ func valueText(raw json.RawMessage) string {
 }
 
 func jsonText(value any) string {
-	var b strings.Builder
-	encoder := json.NewEncoder(&b)
-	encoder.SetEscapeHTML(false)
-	_ = encoder.Encode(value) // JSON, or made of texts
-	return strings.TrimSuffix(b.String(), "\n")
+	encoded, _ := memory.EncodeJSON(value) // JSON, or made of texts
+	return string(encoded)
 }

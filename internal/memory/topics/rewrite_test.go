@@ -128,13 +128,14 @@ func TestCallThatFailsIsAnError(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		answer offline.Answer
+		within time.Duration
 		want   fault.Code
 	}{
-		{offline.Answer{Fault: offline.FaultFailed}, fault.UpstreamFailed},
-		{offline.Answer{Fault: offline.Fault401}, fault.UpstreamFailed},
-		{offline.Answer{Text: "How high?", Latency: time.Minute}, fault.UpstreamTimeout},
+		{offline.Answer{Fault: offline.FaultFailed}, testkit.Patience, fault.UpstreamFailed},
+		{offline.Answer{Fault: offline.Fault401}, testkit.Patience, fault.UpstreamFailed},
+		{offline.Answer{Text: "How high?", Latency: time.Hour}, 500 * time.Millisecond, fault.UpstreamTimeout},
 	} {
-		r, _ := rewriter(t, func(*offline.Request) offline.Answer { return c.answer }, 500*time.Millisecond)
+		r, _ := rewriter(t, func(*offline.Request) offline.Answer { return c.answer }, c.within)
 		got, rewritten, err := r.Rewrite(t.Context(), about("And how high?"))
 		refused, ok := errors.AsType[*fault.Error](err)
 		assert.Truef(t, got == "" && !rewritten && ok && refused.Code == c.want, "%q, %v, %v", got, rewritten, err)

@@ -4,12 +4,12 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 	"time"
 
+	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/prompt"
 	"github.com/arcoscribe/throughline/internal/memory/recall"
 	"github.com/arcoscribe/throughline/internal/memory/text"
@@ -59,15 +59,13 @@ func NewEntry(role, content string, at time.Time) Entry {
 // Archive returns entries as the API answers the packed messages of a topic: a JSON array, compressed by gzip, in base64. It
 // begins with "H4sI". Nothing stores it: the rows of messages hold the words, and making it of them takes milliseconds.
 func Archive(entries []Entry) (string, error) {
-	raw := &bytes.Buffer{}
-	encoder := json.NewEncoder(raw)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(entries); err != nil {
+	raw, err := memory.EncodeJSON(entries)
+	if err != nil {
 		return "", fmt.Errorf("archive a topic: %w", err)
 	}
 	var packed bytes.Buffer
 	zip, _ := gzip.NewWriterLevel(&packed, gzip.BestCompression) // the level is a valid one
-	_, err := zip.Write(bytes.TrimSuffix(raw.Bytes(), []byte("\n")))
+	_, err = zip.Write(raw)
 	if err := errors.Join(err, zip.Close()); err != nil {
 		return "", fmt.Errorf("archive a topic: %w", err)
 	}

@@ -1,7 +1,6 @@
 package kit
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -82,35 +81,4 @@ func Get(ctx context.Context, client *http.Client, url string) ([]byte, error) {
 		return nil, fmt.Errorf("GET %s: %s", url, response.Status)
 	}
 	return io.ReadAll(response.Body)
-}
-
-// Event is one server-sent event of ours, which has one line of data.
-type Event struct {
-	ID, Name string
-	Data     []byte
-}
-
-// ReadEvent reads the next event of a stream, without comments. A stream that ends, however it does, ends with an error.
-func ReadEvent(lines *bufio.Reader) (e Event, err error) {
-	for {
-		line, err := lines.ReadBytes('\n')
-		switch {
-		case err != nil:
-			return Event{}, fmt.Errorf("no terminal event: %w", err)
-		case len(line) > 1:
-			key, value, _ := bytes.Cut(bytes.TrimSuffix(line, []byte("\n")), []byte(": "))
-			switch string(key) {
-			case "id":
-				e.ID = string(value)
-			case "event":
-				e.Name = string(value)
-			case "data":
-				e.Data = value
-			}
-		case e.Data != nil:
-			return e, nil
-		default:
-			e = Event{}
-		}
-	}
 }

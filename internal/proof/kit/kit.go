@@ -1,8 +1,5 @@
 // Package kit is what the commands that break, load and measure the system share: a durable Postgres, the built
-// program as a process, users and their requests, a reader of the API's events, and statistics. People who
-// talk are in the package people.
-//
-// The reader of events of bench's streams stays apart on purpose: it must not cost what it measures.
+// program as a process, users and their requests, and statistics. People who talk are in the package people.
 package kit
 
 import (

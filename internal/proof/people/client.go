@@ -1,7 +1,6 @@
 package people
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -149,17 +148,19 @@ func (p *Person) stream(ctx context.Context, a attempt, method, path string, bod
 // goneChat is the cursor of a chat that an asynchronous standby had not received.
 const goneChat = "gone"
 
+// longestEvent is longer than any event, in bytes.
+const longestEvent = 16 << 20
+
 func (p *Person) read(ctx context.Context, body io.Reader, a attempt, began time.Time) (settled bool, next string) {
 	h := hearing{Person: p, attempt: a, began: began, goesOn: a.cursor != ""}
-	for lines := bufio.NewReader(body); ; {
-		e, err := kit.ReadEvent(lines)
-		if err != nil {
+	for e := streaming.NewEventReader(body, longestEvent); ; {
+		if !e.Next() {
 			if ctx.Err() == nil {
 				p.record.fail("a stream cut")
 			}
 			break
 		}
-		end, after := h.take(e)
+		end, after := h.take(string(e.Name), e.Data)
 		if end != "" {
 			_, _ = io.Copy(io.Discard, body) // so that the connection can be used again
 			if end == streaming.EventAwaiting {
@@ -169,7 +170,7 @@ func (p *Person) read(ctx context.Context, body io.Reader, a attempt, began time
 			return end != streaming.EventFailed, ""
 		}
 		h.cursor = cmp.Or(after, h.cursor)
-		if e.Name == streaming.EventDelta && a.enough != nil && a.enough(h.deltas) {
+		if string(e.Name) == streaming.EventDelta && a.enough != nil && a.enough(h.deltas) {
 			break
 		}
 	}
@@ -190,10 +191,10 @@ type hearing struct {
 }
 
 // take records an event. It returns the name of a terminal one, and otherwise the cursor to go on from.
-func (h *hearing) take(e kit.Event) (end, cursor string) {
-	switch e.Name {
+func (h *hearing) take(name string, data []byte) (end, cursor string) {
+	switch name {
 	case streaming.EventStarted:
-		if started, ok := decode[streaming.Started](h.record, e.Data); ok {
+		if started, ok := decode[streaming.Started](h.record, data); ok {
 			h.record.start(h.m, started, h.server)
 			_, _, home := h.record.whereabouts(h.m)
 			h.resumed, h.elsewhere = started.Resumed, home != h.server
@@ -202,28 +203,28 @@ func (h *hearing) take(e kit.Event) (end, cursor string) {
 			return "", started.MessageID.String() + ":" + strconv.Itoa(started.Offset)
 		}
 	case streaming.EventDelta:
-		if delta, ok := decode[streaming.Delta](h.record, e.Data); ok {
+		if delta, ok := decode[streaming.Delta](h.record, data); ok {
 			h.deltas++
 			h.measure(delta.Delta)
 			return "", delta.MessageID.String() + ":" + strconv.Itoa(h.record.grow(delta))
 		}
 	case streaming.EventAwaiting:
-		if waits, ok := decode[streaming.Awaiting](h.record, e.Data); ok {
+		if waits, ok := decode[streaming.Awaiting](h.record, data); ok {
 			h.waits = waits
-			return e.Name, ""
+			return name, ""
 		}
 	case streaming.EventCompleted:
-		if completed, ok := decode[streaming.Completed](h.record, e.Data); ok {
-			h.record.end(completed.MessageID, e.Name, completed.ContentLength)
-			return e.Name, ""
+		if completed, ok := decode[streaming.Completed](h.record, data); ok {
+			h.record.end(completed.MessageID, name, completed.ContentLength)
+			return name, ""
 		}
 	case streaming.EventCancelled, streaming.EventFailed:
-		if ended, ok := decode[streaming.Failed](h.record, e.Data); ok {
-			h.record.end(ended.MessageID, e.Name, -1)
-			if e.Name == streaming.EventFailed {
+		if ended, ok := decode[streaming.Failed](h.record, data); ok {
+			h.record.end(ended.MessageID, name, -1)
+			if name == streaming.EventFailed {
 				h.record.fail("a reply failed with " + ended.Code)
 			}
-			return e.Name, ""
+			return name, ""
 		}
 	}
 	return "", ""

@@ -306,7 +306,7 @@ func (n *chatGPTNode) said(id string) (*Message, error) {
 	if err != nil {
 		return nil, err
 	}
-	metadata, err := marshal(struct {
+	metadata, err := memory.EncodeJSON(struct {
 		From        string   `json:"imported_from"`
 		Model       string   `json:"model,omitempty"`
 		Attachments []string `json:"attachments,omitempty"`
@@ -328,7 +328,7 @@ func (n *chatGPTNode) said(id string) (*Message, error) {
 func (m *Message) becomeCall(tool string) error {
 	called := map[string]string{"name": tool, "arguments": m.Content}
 	var err error
-	m.ToolCalls, err = marshal([]map[string]any{{"id": m.ID, "type": "function", "function": called}})
+	m.ToolCalls, err = memory.EncodeJSON([]map[string]any{{"id": m.ID, "type": "function", "function": called}})
 	m.Content = ""
 	return err
 }

@@ -7,9 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -275,40 +273,25 @@ func normalize[T map[string]any | []any](name, kind string, raw *json.RawMessage
 	if decoder.Decode(&value) != nil {
 		return wrong("wrong_type", name+" is not "+kind)
 	}
-	if !numbersFit(value) {
+	if memory.AnyIn(any(value), outOfRange) {
 		return wrong("out_of_range", name+" holds a number that is out of range")
 	}
-	encoded, err := marshal(value)
+	encoded, err := memory.EncodeJSON(value)
 	*raw = encoded
 	return err
 }
 
-// numbersFit reports whether all numbers are within the range of float64, with any number of digits. Postgres takes more,
+// outOfRange reports whether a number is beyond the range of float64, with any number of digits. Postgres takes more,
 // but not all that JSON can write.
-func numbersFit(value any) bool {
-	switch value := value.(type) {
-	case json.Number:
-		number, err := strconv.ParseFloat(value.String(), 64)
-		mantissa, _, _ := strings.Cut(strings.ToLower(value.String()), "e")
-		vanished := number == 0 && strings.ContainsAny(mantissa, "123456789")
-		return err == nil && !vanished && len(value) <= 400
-	case map[string]any:
-		return numbersFit(slices.Collect(maps.Values(value)))
-	case []any:
-		return !slices.ContainsFunc(value, func(element any) bool { return !numbersFit(element) })
+func outOfRange(value any) bool {
+	number, is := value.(json.Number)
+	if !is {
+		return false
 	}
-	return true
-}
-
-// marshal is json.Marshal without escapes for HTML.
-func marshal(value any) ([]byte, error) {
-	var out bytes.Buffer
-	encoder := json.NewEncoder(&out)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(value); err != nil {
-		return nil, fmt.Errorf("encode record: %w", err)
-	}
-	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), nil
+	parsed, err := number.Float64()
+	mantissa, _, _ := strings.Cut(strings.ToLower(number.String()), "e")
+	vanished := parsed == 0 && strings.ContainsAny(mantissa, "123456789")
+	return err != nil || vanished || len(number) > 400
 }
 
 // ours are the keys of a reply's metadata that the server itself writes and reads, each with the character that its
@@ -339,11 +322,11 @@ func setAside(m *Message) error {
 	if before, twice := all[keyForeign]; twice {
 		foreign[keyForeign] = before
 	}
-	aside, err := marshal(foreign)
+	aside, err := memory.EncodeJSON(foreign)
 	if err != nil {
 		return err
 	}
 	all[keyForeign] = aside
-	m.Metadata, err = marshal(all)
+	m.Metadata, err = memory.EncodeJSON(all)
 	return err
 }

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/arcoscribe/throughline/internal/memory"
 )
 
 // Limits of a file of memories.
@@ -103,8 +105,8 @@ func checkMemory(m *Memory) error {
 }
 
 // WriteMemory writes a memory as a line of a file of memories.
-func WriteMemory(w io.Writer, memory Memory) error {
-	encoded, err := marshal(memory)
+func WriteMemory(w io.Writer, record Memory) error {
+	encoded, err := memory.EncodeJSON(record)
 	if err != nil {
 		return err
 	}

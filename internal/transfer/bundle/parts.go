@@ -37,7 +37,7 @@ func checkParts(m *Message) error {
 			return wrong("bad_part", fmt.Sprintf("part %d %s", i, problem))
 		}
 	}
-	encoded, err := marshal(parts)
+	encoded, err := memory.EncodeJSON(parts)
 	m.Parts = encoded
 	return err
 }

@@ -15,6 +15,8 @@ import (
 	"io"
 	"iter"
 	"reflect"
+
+	"github.com/arcoscribe/throughline/internal/memory"
 )
 
 // Format is a file's format.
@@ -195,7 +197,7 @@ func (b *bundleObject) read(emit func(Record) error) error {
 }
 
 func (b *bundleObject) chats(head map[string]json.RawMessage, emit func(Record) error) error {
-	raw, err := marshal(head)
+	raw, err := memory.EncodeJSON(head)
 	if err != nil {
 		return err
 	}

@@ -84,7 +84,7 @@ func (b *Bundle) Write(record Record) error {
 		if value.IsNil() {
 			continue
 		}
-		encoded, err := marshal(value.Interface())
+		encoded, err := memory.EncodeJSON(value.Interface())
 		if err != nil {
 			return err
 		}
@@ -166,7 +166,7 @@ func callsAndResults(stored json.RawMessage) string {
 		if part.CallID == "" {
 			continue
 		}
-		line, err := marshal(part)
+		line, err := memory.EncodeJSON(part)
 		if err != nil {
 			continue // it was read from JSON
 		}
