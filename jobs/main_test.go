@@ -184,13 +184,18 @@ func (r *rig) count(kind string) int {
 	return testkit.Ask[int](r.t, r.pool, "select count(*) from river.river_job where kind = $1", kind)
 }
 
-// awaitRuns waits until a job has run that many more times.
+// awaitRuns waits until a job has run that many more times, at least. A sweep that found nothing stays until the next one.
 func (r *rig) awaitRuns(kind string, times int) {
 	r.t.Helper()
-	before := r.count(kind)
-	testkit.Eventually(r.t, kind+" runs", func() bool {
-		return testkit.Ask[int](r.t, r.pool, "select count(*) from river.river_job where kind = $1 and state = 'completed'", kind) >= before+times
-	})
+	last := testkit.Ask[int64](r.t, r.pool, "select coalesce(max(id), 0) from river.river_job where kind = $1", kind)
+	for range times {
+		testkit.Eventually(r.t, kind+" runs", func() bool {
+			id := testkit.Ask[int64](r.t, r.pool, "select coalesce(max(id), 0) from river.river_job where kind = $1 and state = 'completed'", kind)
+			done := id > last
+			last = max(last, id)
+			return done
+		})
+	}
 }
 
 // awaitOutput waits for a job of a kind that did something, and reads its output.

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/rivertype"
 )
 
 // Store is what the periodic jobs and the index need of Postgres.
@@ -92,7 +93,18 @@ func (c *WorkerConfig) sweep(ctx context.Context, _ *river.Job[Args]) outcome {
 	output["indexed_chats"] = indexed // which is no repair
 	return outcome{output: output, err: errors.Join(
 		errMessages, errDeltas, errRevive, errBriefs, errIndex, errBare, errVectors, errDue, errInsert, c.Store.MergeSearchEntries(ctx), c.Store.DeleteOldUsage(ctx),
+		forgetIdleSweeps(ctx),
 	)}
+}
+
+// forgetIdleSweeps deletes earlier sweeps that found nothing: River UI would show little else.
+func forgetIdleSweeps(ctx context.Context) error {
+	idle := river.NewJobDeleteManyParams().Kinds(work.SweepBriefs).States(rivertype.JobStateCompleted).First(1000).
+		Where("not jsonb_path_exists(metadata, '$.output.* ? (@ > 0)')")
+	if _, err := river.ClientFromContext[pgx.Tx](ctx).JobDeleteMany(ctx, idle); err != nil {
+		return fmt.Errorf("delete idle sweeps: %w", err)
+	}
+	return nil
 }
 
 // report counts and logs repairs, and returns them by name.
