@@ -130,7 +130,7 @@ export function draw(svg: SVGSVGElement, { nodes, links }: Shown, onSelect: (nam
   place();
   if (!still) forces.on('tick', place).on('end', name).restart(); // names that come and go while all moves are unrest
   root.call(zooming);
-  dots.call(dragging(forces, place, still));
+  dots.call(dragging(forces, still, place, name));
   const resized = new ResizeObserver(fit); // and once at the beginning
   resized.observe(svg);
   return {
@@ -163,7 +163,7 @@ function arrange(nodes: Node[], links: Link[], form: number): Simulation<Node, L
     .stop();
 }
 
-function dragging(forces: Simulation<Node, Link>, place: () => void, still: boolean) {
+function dragging(forces: Simulation<Node, Link>, still: boolean, place: () => void, name: () => void) {
   return drag<SVGGElement, Node>()
     .on('start', (event) => { if (!still && !event.active) forces.alphaTarget(0.2).restart(); })
     .on('drag', (event, node) => {
@@ -174,6 +174,7 @@ function dragging(forces: Simulation<Node, Link>, place: () => void, still: bool
     .on('end', (event, node) => {
       if (!event.active) forces.alphaTarget(0);
       node.fx = node.fy = null;
+      if (still) name();
     });
 }
 
