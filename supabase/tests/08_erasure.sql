@@ -93,8 +93,8 @@ select is(pg_temp.titled(given, variadic changes), title, what) from (values
     'as does one that a person changed'),
   ('', array['delete from public.messages where chat_id = $1 and seq = 5'], 'My secret.', 'a later message with the same words did not give the title')
   ) titles (given, changes, title, what);
-select is(pg_temp.titled('', variadic array[$$update public.chats set title = 'Made', title_seq = 4 where id = $1$$] || changes), title, 'of the model: ' || what)
-  from (values
+select is(pg_temp.titled('', variadic array[$$update public.chats set title = 'Made', title_seq = 4 where id = $1$$] || changes), title,
+    'of the model: ' || what) from (values
   (array[$$update public.messages set content = 'It is not.' where chat_id = $1 and seq = 2$$], 'My secret.', 'an edit of a reply takes it away'),
   (array['delete from public.messages where chat_id = $1 and seq in (1, 3)'], 'The weather?', 'so does a deletion'),
   (array[$$update public.messages set superseded_by = gen_random_uuid() where chat_id = $1 and seq = 2$$], 'My secret.', 'and what leaves the path'),
