@@ -29,6 +29,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/mcptools"
 	"github.com/arcoscribe/throughline/internal/memory/brief"
 	"github.com/arcoscribe/throughline/internal/memory/recall"
+	"github.com/arcoscribe/throughline/internal/memory/text"
 	"github.com/arcoscribe/throughline/internal/metrics"
 	"github.com/arcoscribe/throughline/internal/postgres"
 	"github.com/arcoscribe/throughline/internal/toolcall"
@@ -109,6 +110,7 @@ const (
 func New(ctx context.Context, cfg config.Config, role Role, logger *slog.Logger, doubles ...Doubles) (*App, error) {
 	a := &App{config: cfg, role: role, logger: logger, metrics: metrics.New()}
 	debug.SetGCPercent(gcPercent)
+	go text.Tokens("reads the token table, which no reply then waits for")
 	a.metrics.ReportBuild(Version, revision, runtime.Version(), cfg.Cell.Name)
 	for _, d := range doubles {
 		a.doubles = d

@@ -3,22 +3,9 @@ package text
 import (
 	"hash/maphash"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"unicode/utf8"
-
-	"github.com/tiktoken-go/tokenizer"
 )
-
-// codec is built at first use (about 10 ms and 13 MB), once per process. It is safe for concurrent use, because it
-// only reads its tables.
-var codec = sync.OnceValue(func() tokenizer.Codec {
-	c, err := tokenizer.Get(tokenizer.O200kBase)
-	if err != nil {
-		panic("memory: the tokenizer has no o200k_base: " + err.Error()) // its tables are compiled in
-	}
-	return c
-})
 
 // Tokens counts text in tokens of o200k_base. It is the only token counter of the program: token_count and all
 // limits are measured by it. Invalid UTF-8 counts as U+FFFD. Time is linear in the length of text.
@@ -34,32 +21,23 @@ func Tokens(text string) int {
 
 // countTokens is Tokens for readable text, without the cache.
 func countTokens(text string) int {
-	n, err := codec().Count(text)
-	if err != nil { // no known text causes it; an estimate that is too high wastes some room and breaks nothing
-		return utf8.RuneCountInString(text)
-	}
+	n := 0
+	eachToken(text, func(int) { n++ })
 	return n
 }
 
 // tokenEnds returns the byte offset after each token of text, which must be valid UTF-8.
-func tokenEnds(text string) []int {
-	if text == "" {
-		return nil
-	}
-	_, tokens, err := codec().Encode(readable(text))
-	if err != nil { // as in Tokens: each character counts as a token
-		tokens = strings.Split(text, "")
-	}
-	ends, at := make([]int, len(tokens)), 0
-	for i, token := range tokens {
-		at += len(token)
-		ends[i] = at
-	}
+func tokenEnds(text string) (ends []int) {
+	at := 0
+	eachToken(readable(text), func(length int) {
+		at += length
+		ends = append(ends, at)
+	})
 	return ends
 }
 
-// readable replaces what the tokenizer cannot read: invalid UTF-8, and DEL, which it skips (a page of them would
-// cost nothing). Valid text keeps its length.
+// readable replaces what regexp2 cannot match: invalid UTF-8, and DEL, which it passes over (a page of them would cost
+// nothing). Valid text keeps its length.
 func readable(text string) string {
 	return strings.ReplaceAll(validUTF8(text), "\x7f", "\x01")
 }

@@ -1,22 +1,43 @@
 package text
 
 import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/hex"
+	"io"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
+
+// The sum is that which OpenAI's tiktoken expects of the table that it downloads.
+func TestTheTableIsThePublishedOne(t *testing.T) {
+	t.Parallel()
+	table, err := gzip.NewReader(bytes.NewReader(o200k))
+	require.NoError(t, err)
+	sum := sha256.New()
+	_, err = io.Copy(sum, table)
+	require.NoError(t, err)
+	assert.Equal(t, "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d", hex.EncodeToString(sum.Sum(nil)))
+	assert.Len(t, ranks(), o200kTokens)
+}
 
 func TestTokensCountsAsO200kBase(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]int{
-		"":                           0,
-		"hello world":                2,
-		"The quick brown fox jumps.": 6,
-		"<|endoftext|>":              7, // special tokens are plain text when people write them
-		"a\xffb":                     3,
-		"a\x7fb":                     3, // the tokenizer itself passes over DEL
+		"":                                   0,
+		"hello world":                        2,
+		"antidisestablishmentarianism":       6,
+		"Donaudampfschifffahrtsgesellschaft": 10,
+		"नमस्ते दुनिया":                      5,
+		"The quick brown fox jumps.":         6,
+		"<|endoftext|>":                      7, // special tokens are plain text when people write them
+		"a\xffb":                             3,
+		"a\x7fb":                             3, // DEL, which regexp2 passes over
 	} {
 		assert.Equalf(t, want, Tokens(text), "Tokens(%q)", text)
 	}

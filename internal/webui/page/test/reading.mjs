@@ -1,5 +1,5 @@
 /** Long chats, the keyboard, narrow screens, themes. */
-import { assert, BASE, call, desktop, eventually, isAccessible, newBrowser, open, run } from './harness.mjs';
+import { assert, BASE, call, desktop, eventually, fits, isAccessible, newBrowser, open, picture, run } from './harness.mjs';
 
 const { id } = await call('POST', '/v1/chats', { title: 'A long one', tags: ['long'] });
 for (let from = 1; from <= 240; from += 80) {
@@ -18,6 +18,32 @@ const top = (number) => tab.evaluate((text) => {
   const found = [...document.querySelectorAll('article')].find((one) => one.innerText.includes(text));
   return found?.getBoundingClientRect().top;
 }, `This is number ${number}.`);
+
+/** A reply with all that is formatted. */
+const formatted = `# Two hotels
+
+| hotel | nights | breakfast |
+|:--|--:|:-:|
+| Casa do Almada in Porto | 12 | until noon, in the garden, also for guests of the other house |
+
+It costs $5 and $6. Then $E=mc^2$, \\(a_1\\), and:
+
+\\[ \\sqrt{2} \\]
+
+A mistake: $\\frac{1$.
+
+\`\`\`go
+func main() { println("hello") }
+\`\`\`
+
+\`\`\`
+plain
+\`\`\`
+
+- שלום
+- hello
+
+\`$not_math$\` stays.`;
 
 await run({
   async 'a long chat opens at its end, and loads older messages without a jump'() {
@@ -105,5 +131,56 @@ await run({
       await isAccessible(tab, `${path} on a narrow screen`);
       await tab.close();
     }
+  },
+
+  async 'tables, formulas and code are drawn, and what they need is fetched with the first of them'() {
+    const fetched = [];
+    tab = await open(context, `/app/chats/${id}`);
+    tab.on('request', (request) => fetched.push(request.url()));
+    await tab.getByText('This is number 240.').waitFor();
+    assert.ok(!fetched.some((url) => /katex|lowlight/.test(url)), 'nothing is fetched for prose');
+    await call('POST', `/v1/chats/${id}/messages`, { messages: [{ role: 'assistant', content: formatted }] });
+    await tab.reload();
+    const words = tab.locator('.words').last();
+    await words.locator('math').nth(2).waitFor({ state: 'attached' });
+    assert.equal(await words.locator('math').count(), 3);
+    assert.equal(await words.locator('.formula', { hasText: '\\frac' }).innerText(), '\\frac{1');
+    assert.match(await words.innerText(), /It costs \$5 and \$6\. Then/);
+    assert.match(await words.innerText(), /\$not_math\$ stays/);
+
+    await words.locator('.hljs-keyword').waitFor();
+    assert.deepEqual(await words.locator('figcaption span').allInnerTexts(), ['go', 'Code']);
+    await context.grantPermissions(['clipboard-read', 'clipboard-write']);
+    await words.getByRole('button', { name: 'Copy the code' }).last().click();
+    await eventually(async () => assert.equal(await tab.evaluate(() => navigator.clipboard.readText()), 'plain'));
+
+    const looks = (place) => place.evaluate((one) => [getComputedStyle(one).textAlign, getComputedStyle(one).direction].join(' '));
+    assert.equal(await looks(words.locator('td').nth(1)), 'right ltr');
+    assert.equal(await looks(words.locator('td').nth(2)), 'center ltr');
+    assert.equal(await looks(words.locator('li').first()), 'start rtl');
+    assert.equal(await looks(words.locator('li').last()), 'start ltr');
+    const lines = (selector) => words.locator(selector).evaluate((one) => one.getClientRects().length && new Set([...one.childNodes].flatMap((node) => {
+      const range = document.createRange();
+      range.selectNodeContents(node);
+      return [...range.getClientRects()].map(({ top: line }) => line);
+    })).size);
+    assert.equal(await lines('th:nth-child(3)'), 1, 'a heading is broken');
+    await fits(tab);
+    await isAccessible(tab, 'a formatted reply');
+    await picture(tab, 'talk-formatted');
+  },
+
+  async 'a message that cannot be drawn is shown as its text, and the others as they are'() {
+    await tab.route('**/messages?*', async (route) => {
+      const answer = await route.fetch();
+      const page = await answer.json();
+      const broken = page.messages.find(({ content }) => content.includes('This is number 240.'));
+      broken.parts = [null];
+      await route.fulfill({ response: answer, json: page });
+    });
+    await tab.reload();
+    await tab.getByText('This message could not be drawn').waitFor();
+    assert.ok(await tab.getByText('This is number 240.').isVisible());
+    assert.ok(await tab.locator('.words h3', { hasText: 'Two hotels' }).isVisible());
   },
 });

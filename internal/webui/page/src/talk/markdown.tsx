@@ -5,9 +5,13 @@
 import type { Nodes, Parents, Root } from 'mdast';
 import { fromMarkdown } from 'mdast-util-from-markdown';
 import { gfmFromMarkdown } from 'mdast-util-gfm';
+import { mathFromMarkdown } from 'mdast-util-math';
 import { gfm } from 'micromark-extension-gfm';
+import { math } from 'micromark-extension-math';
 import { h, type ComponentChild } from 'preact';
 import { memo } from 'preact/compat';
+import { Code } from './code';
+import { Formula, markFormulas } from './formula';
 
 /** The bounds of a text that is parsed: characters, lines, containers in containers, and steps of work as checkWork counts them. */
 const LONGEST = 50_000;
@@ -20,12 +24,15 @@ const MARKER = '[ \\t]*(?:>|[-+*](?=[ \\t])|\\d{1,9}[.)](?=[ \\t]))'; // of a qu
 const NESTED = new RegExp(`^(?:${MARKER}){3,}`, 'gm');
 const DEEP = new RegExp(`^(?:${MARKER}){12}`, 'm');
 const UNDERLINE = /^[ \t]*(?:=+|-+)[ \t]*$/gm; // makes headings
-const MARKS = /[*_~[\]<|`\n\r]/g; // with which something may begin that is sought up to the end of its block
+const MARKS = /[*_~[\]<|`$\n\r]/g; // with which something may begin that is sought up to the end of its block
 
 /** Throws a RangeError for a text that takes too long to parse or is nested too deeply: show it as it is. */
 export const Markdown = memo(function Markdown({ text }: { text: string }) {
   checkWork(text);
-  const root = fromMarkdown(text, { extensions: [gfm()], mdastExtensions: [gfmFromMarkdown()] });
+  const root = fromMarkdown(markFormulas(text), {
+    extensions: [gfm(), math({ singleDollarTextMath: false })],
+    mdastExtensions: [gfmFromMarkdown(), mathFromMarkdown()],
+  });
   return <>{new Renderer(root).children(root)}</>;
 });
 
@@ -61,15 +68,17 @@ class Renderer {
     switch (node.type) {
       case 'text': return node.value;
       case 'html': return node.value;
-      case 'paragraph': return <p>{this.children(node)}</p>;
+      case 'paragraph': return this.#paragraph(node);
       case 'emphasis': return <em>{this.children(node)}</em>;
       case 'strong': return <strong>{this.children(node)}</strong>;
       case 'delete': return <del>{this.children(node)}</del>;
       case 'inlineCode': return <code>{node.value}</code>;
       case 'break': return <br />;
       case 'thematicBreak': return <hr />;
-      case 'blockquote': return <blockquote>{this.children(node)}</blockquote>;
-      case 'code': return <pre tabIndex={0} role="region" aria-label={`Code${node.lang ? ` in ${node.lang}` : ''}`}><code>{node.value}</code></pre>;
+      case 'blockquote': return <blockquote dir="auto">{this.children(node)}</blockquote>;
+      case 'code': return <Code code={node.value} language={node.lang?.toLowerCase() ?? ''} />;
+      case 'math': return <Formula tex={node.value} display />;
+      case 'inlineMath': return <Formula tex={node.value} />;
       case 'heading': return this.#heading(node.depth, this.children(node));
       case 'list': return node.ordered ? <ol start={node.start ?? 1}>{this.children(node)}</ol> : <ul>{this.children(node)}</ul>;
       case 'listItem': return this.#item(node);
@@ -85,25 +94,34 @@ class Renderer {
     }
   }
 
+  /** A formula that is a paragraph has a line of its own. */
+  #paragraph(node: Extract<Nodes, { type: 'paragraph' }>): ComponentChild {
+    const [first, ...more] = node.children;
+    if (first?.type === 'inlineMath' && more.length === 0) return <Formula tex={first.value} display />;
+    return <p dir="auto">{this.children(node)}</p>;
+  }
+
   /** Below the message's own heading, without a gap, as a reader by ear expects. */
   #heading(depth: number, children: ComponentChild[]): ComponentChild {
     this.#level = Math.min(depth + 2, this.#level + 1, 6);
-    return h(`h${this.#level}` as 'h3', {}, children);
+    return h(`h${this.#level}` as 'h3', { dir: 'auto', class: `level-${depth}` }, children);
   }
 
   #item(node: Extract<Nodes, { type: 'listItem' }>): ComponentChild {
     const children = node.children.map((child) => (child.type === 'paragraph' && !node.spread ? this.children(child) : this.node(child)));
-    if (typeof node.checked !== 'boolean') return <li>{children}</li>;
-    return <li class="task">{node.checked ? '☑ ' : '☐ '}{children}</li>;
+    const dir = node.spread ? undefined : 'auto'; // else its paragraphs have one
+    if (typeof node.checked !== 'boolean') return <li dir={dir}>{children}</li>;
+    return <li class="task" dir={dir}>{node.checked ? '☑ ' : '☐ '}{children}</li>;
   }
 
   #table(node: Extract<Nodes, { type: 'table' }>): ComponentChild {
     const [head, ...rows] = node.children;
+    const looks = (column: number) => ({ dir: 'auto' as const, class: node.align?.[column] ?? undefined });
     return (
       <div class="wide" tabIndex={0} role="region" aria-label="Table">
         <table>
-          <thead><tr>{head.children.map((cell) => <th scope="col">{this.children(cell)}</th>)}</tr></thead>
-          <tbody>{rows.map((row) => <tr>{row.children.map((cell) => <td>{this.children(cell)}</td>)}</tr>)}</tbody>
+          <thead><tr>{head.children.map((cell, column) => <th scope="col" {...looks(column)}>{this.children(cell)}</th>)}</tr></thead>
+          <tbody>{rows.map((row) => <tr>{row.children.map((cell, column) => <td {...looks(column)}>{this.children(cell)}</td>)}</tr>)}</tbody>
         </table>
       </div>
     );

@@ -2,6 +2,7 @@ import { memo } from 'preact/compat';
 import { useRef, useState } from 'preact/hooks';
 import { isConflict, sayError } from '../api';
 import type { Part, Turn } from '../throughline';
+import { Boundary } from '../ui/boundary';
 import { Icon } from '../ui/icon';
 import { When } from '../ui/when';
 import { Actions, useQuestion, Versions, type Changes } from './actions';
@@ -12,8 +13,24 @@ import { Plain } from './words';
 
 const speakers = { user: 'You', assistant: 'Reply', system: 'Instructions', tool: 'Tool' } as const;
 
+/** A stored message. One that cannot be drawn is shown as its text, and those around it as they are. */
+export const StoredMessage = memo(function StoredMessage(props: Changes & { message: Message }) {
+  const { id, role, content } = props.message;
+  return <Boundary instead={<Broken role={role} id={`message-${id}`} text={content} />}><Stored {...props} /></Boundary>;
+}, (before, after) => before.message === after.message || JSON.stringify(before.message) === JSON.stringify(after.message));
+
+function Broken({ role, id, text }: { role: Message['role']; id?: string; text: string }) {
+  return (
+    <article class={`message ${role}`} id={id} tabIndex={-1}>
+      <h2 class="unseen">{speakers[role]}</h2>
+      <Plain text={text} />
+      <p class="note">This message could not be drawn: this is its text.</p>
+    </article>
+  );
+}
+
 /** A stored message, and what can be done with it. */
-export const StoredMessage = memo(function StoredMessage({ message, ...changes }: Changes & { message: Message }) {
+function Stored({ message, ...changes }: Changes & { message: Message }) {
   const { id, role, content, parts, status, created_at: at, pinned, files } = message;
   const [editing, setEditing] = useState(false);
   const article = useRef<HTMLElement>(null);
@@ -35,7 +52,7 @@ export const StoredMessage = memo(function StoredMessage({ message, ...changes }
       {!editing && <Actions message={message} edit={() => setEditing(true)} {...changes} />}
     </article>
   );
-}, (before, after) => before.message === after.message || JSON.stringify(before.message) === JSON.stringify(after.message));
+}
 
 function Said({ message: { id, chat_id, role, content, parts, status } }: { message: Message }) {
   if (role !== 'assistant') return <Plain text={content} />;
@@ -78,7 +95,9 @@ export function RunningTurn({ turn, asked, ...failure }: RunningProps) {
       {(turn.text || turn.parts || runs) && (
         <article class="message assistant" aria-busy={runs}>
           <h2 class="unseen">Reply</h2>
-          <Reply reply={{ ...turn, chatId: turn.chatId!, messageId: turn.messageId! }} state={state} />
+          <Boundary instead={<Plain text={turn.text} />}>
+            <Reply reply={{ ...turn, chatId: turn.chatId!, messageId: turn.messageId! }} state={state} />
+          </Boundary>
           {runs && <p class="typing"><span class="unseen">The reply is being written.</span><i /><i /><i /></p>}
         </article>
       )}

@@ -1,3 +1,4 @@
+import './words.css';
 import type { ComponentChildren } from 'preact';
 import { Boundary } from '../ui/boundary';
 import { Markdown } from './markdown';
@@ -28,8 +29,8 @@ export function Formatted({ text }: { text: string }) {
   const plain = (
     <>
       <p class="note">Shown as plain text: it is too long or too deeply nested to be formatted.</p>
-      <p class="plain">{piecesOf(text)}</p>
+      <p class="plain" dir="auto">{piecesOf(text)}</p>
     </>
   );
-  return <div class="words" dir="auto"><Boundary instead={plain}><Markdown text={text} /></Boundary></div>;
+  return <div class="words"><Boundary instead={plain}><Markdown text={text} /></Boundary></div>;
 }

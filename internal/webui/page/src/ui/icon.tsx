@@ -4,6 +4,7 @@ const paths = {
   call: 'M13 3L5 14h6l-1 7 8-11h-6z',
   close: 'M6 6l12 12M18 6L6 18',
   copy: 'M9 9h10v11H9zM5 15V4h10',
+  done: 'M5 12.500l4.500 4.500L19 7.500',
   edit: 'M4 20l1-4L16 5l3 3L8 19zM13.5 7.5l3 3',
   file: 'M6 3h8l4 4v14H6zM14 3v4h4',
   more: 'M5 12h.01M12 12h.01M19 12h.01',
