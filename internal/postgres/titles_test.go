@@ -4,14 +4,54 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"pgregory.net/rapid"
 
 	"github.com/arcoscribe/throughline/internal/api"
 	"github.com/arcoscribe/throughline/internal/memory/topics"
 	"github.com/arcoscribe/throughline/internal/transfer"
 )
+
+// A title is the first line, cut at a word.
+func TestTitleOfAMessage(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	a80 := strings.Repeat("a", 80)
+	for _, c := range []struct{ name, content, want string }{
+		{"short", "How do buses work?", "How do buses work?"},
+		{"first line", "\n\n  First line \r\nsecond", "First line"},
+		{"exactly full", a80, a80},
+		{"one word too long", a80 + "b", a80},
+		{"a word ends at the limit", a80 + " b", a80},
+		{"a word ends one past the limit", strings.Repeat("a", 40) + " " + strings.Repeat("b", 40) + " c", strings.Repeat("a", 40)},
+		{"spaces before the cut", strings.Repeat("a", 70) + "    " + strings.Repeat("b", 40), strings.Repeat("a", 70)},
+		{"other spaces", strings.Repeat("a", 70) + "\u2003" + strings.Repeat("b", 40), strings.Repeat("a", 70)},
+		{"characters, not bytes", strings.Repeat("é", 80) + "x", strings.Repeat("é", 80)},
+		{"a line of Windows", "Zeile\r\nzwei", "Zeile"},
+		{"no spaces in the language", strings.Repeat("日", 100), strings.Repeat("日", 80)},
+	} {
+		is(t, ask[string](b, "select throughline.title_of($1)", c.content), c.want, "%s", c.name)
+	}
+}
+
+func TestTitleOfAnything(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	rapid.Check(t, func(t *rapid.T) {
+		content := rapid.OneOf(rapid.String(), rapid.StringOfN(rapid.SampledFrom([]rune("aé日 \n\t👋")), 0, 300, -1)).Draw(t, "content")
+		content = strings.TrimSpace(strings.ReplaceAll(content, "\x00", "")) // as a message is stored
+		title := ask[string](b, "select throughline.title_of($1)", content)
+		if utf8.RuneCountInString(title) > 80 || title != strings.TrimSpace(title) || strings.Contains(title, "\n") {
+			t.Errorf("%q", title)
+		}
+		if !strings.HasPrefix(content, title) || title == "" && content != "" {
+			t.Errorf("%q is not the beginning", title)
+		}
+	})
+}
 
 // untitled is a chat of so many turns with the title of its first message, which a job is to change.
 func (s shelf) untitled(turns int) (chatID uuid.UUID, asked int) {

@@ -21,7 +21,8 @@ with placed as (
          end as activity, at.as_of
     from public.chats c, (select coalesce(sqlc.narg(as_of)::timestamptz, now()) as as_of) at
    where (sqlc.arg(include_expired)::bool or c.expires_at is null or c.expires_at > now())
-     and (sqlc.arg(tag)::text = '' or c.tags @> array[sqlc.arg(tag)::text])),
+     and (sqlc.arg(tag)::text = '' or c.tags @> array[sqlc.arg(tag)::text])
+     and (sqlc.arg(words)::text = '' or strpos(lower(c.title), lower(sqlc.arg(words)::text)) > 0)),
 page as (
   select p.id, p.activity, p.as_of from placed p
    where sqlc.narg(as_of)::timestamptz is null or (p.activity, p.id) < (sqlc.narg(activity)::timestamptz, sqlc.narg(chat_id)::uuid)

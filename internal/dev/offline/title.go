@@ -1,17 +1,29 @@
 package offline
 
 import (
+	"cmp"
+	"regexp"
 	"strings"
-
-	"github.com/arcoscribe/throughline/internal/memory/topics"
 )
 
-// title returns the first phrase of several words that the user has said.
+// subject is what follows the first article of a sentence, up to a mark, in six words at most; opening are its first words.
+var (
+	subject = regexp.MustCompile(`(?i)\b(?:an?|the|my|our|(?:m|d|s|uns)?ein(?:e[nmrs]?)?|unsere?[nmrs]?|d(?:er|ie|as|en|em))\s+([\pL\d'’-]+(?:\s+[\pL\d'’-]+){1,5})`)
+	opening = regexp.MustCompile(`[\pL\d'’-]+(?:\s+[\pL\d'’-]+){1,5}`)
+)
+
+// title returns what the user has named first.
 func title(r *Request) string {
+	first := ""
 	for _, said := range parseUtterances(r.Text) {
-		if phrase := topics.Title(withoutDirectives(said.text)); !said.assistant && strings.Contains(phrase, " ") {
-			return phrase
+		if said.assistant {
+			continue
 		}
+		text := withoutDirectives(said.text)
+		if phrase := subject.FindStringSubmatch(text); phrase != nil {
+			return strings.Join(strings.Fields(phrase[1]), " ")
+		}
+		first = cmp.Or(first, opening.FindString(text))
 	}
-	return ""
+	return first
 }

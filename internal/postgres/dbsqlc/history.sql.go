@@ -33,12 +33,13 @@ with placed as (
          end as activity, at.as_of
     from public.chats c, (select coalesce($1::timestamptz, now()) as as_of) at
    where ($2::bool or c.expires_at is null or c.expires_at > now())
-     and ($3::text = '' or c.tags @> array[$3::text])),
+     and ($3::text = '' or c.tags @> array[$3::text])
+     and ($4::text = '' or strpos(lower(c.title), lower($4::text)) > 0)),
 page as (
   select p.id, p.activity, p.as_of from placed p
-   where $1::timestamptz is null or (p.activity, p.id) < ($4::timestamptz, $5::uuid)
+   where $1::timestamptz is null or (p.activity, p.id) < ($5::timestamptz, $6::uuid)
    order by p.activity desc, p.id desc
-   limit $6::int)
+   limit $7::int)
 select c.id, c.title, c.system_prompt, c.metadata, c.tags, c.memory_strategy, c.ttl_hours, c.max_turns, c.remember, c.topics, c.recall, c.tool_name,
        c.message_count, c.turn_count, c.last_message_at, c.expires_at, coalesce(c.expires_at <= now(), false)::bool as expired, c.created_at, c.updated_at,
        p.activity::timestamptz as activity, p.as_of::timestamptz as as_of
@@ -48,7 +49,7 @@ select c.id, c.title, c.system_prompt, c.metadata, c.tags, c.memory_strategy, c.
 type ListChatsParams struct {
 	AsOf           *time.Time
 	IncludeExpired bool
-	Tag            string
+	Tag, Words     string
 	Activity       *time.Time
 	ChatID         uuid.NullUUID
 	Most           int

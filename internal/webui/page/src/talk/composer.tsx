@@ -1,3 +1,4 @@
+import type { ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { useClient } from '../api';
 import { storageKey } from '../session';
@@ -32,10 +33,12 @@ interface Props {
   onSend: (draft: Draft) => void;
   /** Resolves with a text that is to be written again. */
   onStop: () => Promise<string | undefined>;
+  /** What stands below. */
+  children?: ComponentChildren;
 }
 
 /** Where a message is written. Unsent text survives a reload. */
-export function Composer({ chatId, running, waits, trouble, onSend, onStop }: Props) {
+export function Composer({ chatId, running, waits, trouble, onSend, onStop, children }: Props) {
   const { session } = useClient();
   const key = storageKey(session.userId, `draft.${chatId ?? 'new'}`);
   const [content, setContent] = useState(() => localStorage.getItem(key) ?? '');
@@ -135,6 +138,7 @@ export function Composer({ chatId, running, waits, trouble, onSend, onStop }: Pr
           <button class="primary square" aria-label="Send" title="Send" disabled={!ready}><Icon name="send" /></button>
         )}
       </div>
+      {children}
     </form>
   );
 }

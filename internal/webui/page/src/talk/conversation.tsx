@@ -7,11 +7,13 @@ import { announce } from '../ui/announce';
 import { Icon } from '../ui/icon';
 import { useTitle } from '../ui/title';
 import { Composer, type Draft } from './composer';
+import { Greeting, ModelPicker, Starters } from './home';
 import { RunningTurn, StoredMessage } from './message';
 import { useMessages, useSteadyScroll, type Message } from './messages';
 import { PastProvider, usePastOf } from './past';
 import { AnsweringProvider } from './reply';
 import { ChatSettings } from './settings';
+import { Missing, Problem, Skeleton } from './states';
 import { useTurns } from './turns';
 
 type Chat = Schemas['Chat'];
@@ -20,13 +22,14 @@ type Chat = Schemas['Chat'];
 let here: string | undefined;
 
 /** One chat, or the one that begins with the next message. */
-export function Conversation({ chatId, alone }: { chatId?: string; alone: boolean }) {
-  const { api, turns } = useClient();
+export function Conversation({ chatId, home }: { chatId?: string; home: boolean }) {
+  const { api, models, turns } = useClient();
   const { route } = useLocation();
   const [chat, setChat] = useChat(chatId);
   const history = useMessages(chatId);
   const running = useTurns(turns, chatId);
   const [temporary, setTemporary] = useState(false);
+  const [chosen, setChosen] = useState<string>();
   const [problem, setProblem] = useState('');
   const begun = useRef<string | undefined>(undefined); // the message that begins a chat here
   const { shown, loose } = together(history.messages ?? [], running);
@@ -35,6 +38,8 @@ export function Conversation({ chatId, alone }: { chatId?: string; alone: boolea
   const busy = running.find((turn) => !isOver(turn));
   const waits = !busy && [...shown, ...loose].at(-1)?.status === 'awaiting';
   const answering = useMemo(() => ({ busy: Boolean(busy), answer }), [chatId, Boolean(busy)]);
+  const begins = !chatId && loose.length === 0;
+  const model = chosen ?? lastModel(history.messages) ?? models[0];
   const past = usePastOf(chatId, history, begin, setProblem);
 
   useTitle(chat?.title ?? (chatId ? 'Chat' : 'New chat'));
@@ -65,7 +70,7 @@ export function Conversation({ chatId, alone }: { chatId?: string; alone: boolea
 
   function send({ content, files }: Draft) {
     const clientMessageId = crypto.randomUUID();
-    const options = { ...(files.length > 0 && { files }), ...(temporary && { remember: false }) };
+    const options = { ...(files.length > 0 && { files }), ...(temporary && { remember: false }), ...(models.length > 1 && { model_variant: model }) };
     begun.current = clientMessageId;
     begin();
     turns.send({ clientMessageId, content, chatId, options });
@@ -101,15 +106,17 @@ export function Conversation({ chatId, alone }: { chatId?: string; alone: boolea
     return busy!.content;
   }
 
+  if (history.gone) return <section class="conversation"><Missing title="This chat is not here">{history.problem}</Missing></section>;
   return (
-    <section class="conversation" aria-labelledby="chat">
-      <ChatHead chat={chat} chatId={chatId} alone={alone} onChange={setChat} />
-      {history.gone ? <p role="alert">{history.problem} <a href="/app/">Go to your chats.</a></p> : (
+    <section class={begins ? 'conversation begins' : 'conversation'} aria-labelledby="chat">
+      {!home && <ChatHead chat={chat} chatId={chatId} begins={begins} onChange={setChat} />}
+      {chatId && !history.messages && loose.length === 0 && history.problem ? <Problem said={history.problem} again={history.refresh} /> : (
         <PastProvider value={past}><AnsweringProvider value={answering}>
           <a class="skip" href="#write">Skip to writing</a>
           <div class={busy ? 'messages busy' : 'messages'}>
             {history.hasOlder && <Older load={history.older} first={shown[0]?.id} />}
-            {!chatId && loose.length === 0 && <Welcome temporary={temporary} setTemporary={setTemporary} />}
+            {begins && <Greeting temporary={temporary} setTemporary={setTemporary} />}
+            {chatId && !history.messages && loose.length === 0 && <Skeleton of="messages" lines={[42, 92, 84, 61, 35, 90, 73]} />}
             {shown.map((message) => ( // the versions of a message follow the same one, and are one place
               <StoredMessage key={message.parent_id ?? 'first'} message={message} change={history.change} remove={history.remove} />
             ))}
@@ -124,11 +131,20 @@ export function Conversation({ chatId, alone }: { chatId?: string; alone: boolea
               />
             ))}
           </div>
-          <Composer chatId={chatId} running={Boolean(busy)} waits={waits} trouble={problem || history.problem} onSend={send} onStop={stop} />
+          <Composer chatId={chatId} running={Boolean(busy)} waits={waits} trouble={problem || history.problem} onSend={send} onStop={stop}>
+            <ModelPicker models={models} chosen={model} onChoose={setChosen} />
+          </Composer>
+          {begins && <Starters onChoose={(content) => send({ content, files: [] })} />}
         </AnsweringProvider></PastProvider>
       )}
     </section>
   );
+}
+
+/** Which model answered last: it goes on, unless another is chosen. */
+function lastModel(messages: Message[] = []): string | undefined {
+  const last = messages.findLast(({ role }) => role === 'assistant');
+  return (last?.metadata as { model_variant?: string } | undefined)?.model_variant;
 }
 
 /** The stored messages to show, and the turns that they do not hold yet. Of their replies the turns show the latest. */
@@ -227,14 +243,13 @@ function useTarget(history: ReturnType<typeof useMessages>, leaveEnd: () => void
   }, [sought, loaded]);
 }
 
-function ChatHead({ chat, chatId, alone, onChange }: { chat?: Chat; chatId?: string; alone: boolean; onChange: (chat: Chat) => void }) {
+function ChatHead({ chat, chatId, begins, onChange }: { chat?: Chat; chatId?: string; begins: boolean; onChange: (chat: Chat) => void }) {
   const [changing, setChanging] = useState(false);
-  const Heading = alone ? 'h2' : 'h1';
   return (
     <header class="chat-head">
       <a class="action back" href="/app/" aria-label="All chats"><Icon name="back" /></a>
       <div class="chat-name">
-        <Heading id="chat"><bdi>{chatId ? chat?.title || 'Untitled' : 'New chat'}</bdi></Heading>
+        {!begins && <h1 id="chat"><bdi>{chatId ? chat && (chat.title || 'Untitled') : 'New chat'}</bdi></h1>}
         {chat && !chat.remember && <span class="badge">temporary</span>}
         {chat?.tags.map((tag) => <bdi class="badge" key={tag}>#{tag}</bdi>)}
       </div>
@@ -257,20 +272,6 @@ function ChatHead({ chat, chatId, alone, onChange }: { chat?: Chat; chatId?: str
       )}
       {chat && changing && <ChatSettings chat={chat} onChange={onChange} onClose={() => setChanging(false)} />}
     </header>
-  );
-}
-
-function Welcome({ temporary, setTemporary }: { temporary: boolean; setTemporary: (on: boolean) => void }) {
-  return (
-    <div class="welcome">
-      <p class="greeting">What is on your mind?</p>
-      <label class="check">
-        <input type="checkbox" role="switch" checked={temporary} onChange={(event) => setTemporary(event.currentTarget.checked)} /> Temporary chat
-      </label>
-      <p class="hint">
-        {temporary ? 'Other chats learn nothing of this one, and it nothing of them.' : 'What you tell here is remembered in your other chats.'}
-      </p>
-    </div>
   );
 }
 

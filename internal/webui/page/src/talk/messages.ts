@@ -29,7 +29,7 @@ export function useMessages(chatId: string | undefined) {
   }
 
   function failed(error: unknown) {
-    if (error instanceof ThroughlineError && (error.code === 'chat_not_found' || error.code === 'chat_expired')) setGone(true);
+    if (error instanceof ThroughlineError && (['chat_not_found', 'chat_expired', 'bad_uuid'].includes(error.code))) setGone(true);
     setProblem(sayError(error));
   }
 
