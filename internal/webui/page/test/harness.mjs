@@ -16,7 +16,7 @@ export const phone = { width: 390, height: 844 };
 export const desktop = { width: 1280, height: 800 };
 
 /** How long a test waits for what must happen. It is no bound on speed. */
-const PATIENCE = 240_000;
+const PATIENCE = Number(process.env.PATIENCE ?? 240_000);
 
 const browser = await chromium.launch({ executablePath: process.env.CHROMIUM, args: ['--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage'] });
 

@@ -8,6 +8,7 @@ let tab;
 
 const strip = (at) => at.getByRole('slider', { name: /^Turn/ });
 const versions = (at) => at.getByRole('slider', { name: /^Version/ });
+const panel = (tab) => tab.getByRole('complementary', { name: 'Why it said that' });
 const section = (at, name) => at.getByRole('region', { name });
 const legend = (at, place) => at.locator('.strip ~ .legend li').filter({ has: at.locator('b', { hasText: new RegExp(`^${place}$`) }) });
 const says = (slider) => slider.getAttribute('aria-valuetext');
@@ -145,16 +146,21 @@ await run({
   async 'a reply says why it said that, with ways to the turns and memories'() {
     await call('POST', '/v1/message', { chat_id: CHAT, content: 'Who rents me the cello, and what does it cost?' });
     await tab.goto(new URL(`/app/chats/${CHAT}`, tab.url()).href);
-    await tab.getByRole('link', { name: 'Why it said that' }).last().click();
-    const why = section(tab, 'Why it said that');
+    const chip = tab.getByRole('button', { name: /^Why\? \d+ (memory|memories) · \d+ quotes?$/ }).last();
+    await chip.click();
+    const why = panel(tab);
     await why.getByText('Earlier turns, quoted').waitFor();
-    await tab.waitForURL(/why=[0-9a-f-]{36}$/);
+    await tab.locator('.message.explained').getByText('Kessler').first().waitFor();
+    await tab.keyboard.press('Escape');
+    await why.waitFor({ state: 'detached' });
+    await eventually(async () => assert.ok(await chip.evaluate((one) => one === document.activeElement), 'the keyboard is at the chip again'));
+    await chip.click();
     await why.getByText('rented from a violin maker called Kessler').first().waitFor();
     const memory = why.getByRole('link', { name: 'Rents a cello from Kessler.' });
     await eventually(async () => assert.match(await memory.getAttribute('href'), /^\/app\/memories\?id=[0-9a-f-]{36}$/));
     const desktopDark = await newBrowser({ viewport: desktop, colorScheme: 'dark' });
-    const dark = await open(desktopDark, new URL(tab.url()).pathname + new URL(tab.url()).search);
-    await section(dark, 'Why it said that').getByText('Earlier turns, quoted').waitFor();
+    const dark = await open(desktopDark, `/app/chats/${CHAT}?why=${await chip.getAttribute('data-why')}`);
+    await panel(dark).getByText('Earlier turns, quoted').waitFor();
     await picture(dark, 'remembers-desktop-dark');
     await isAccessible(dark, 'why, in the dark');
     await desktopDark.close();
@@ -167,14 +173,15 @@ await run({
 
   async 'a reply says as well what it had to do without'() {
     for (const [id, words] of [[CHAT, 'There is no such message.'], [LATE, 'Looking this up came too late, so the reply went without it.']]) {
-      await tab.goto(new URL(`${path}?why=${id}`, tab.url()).href);
-      await section(tab, 'Why it said that').getByText(words).waitFor();
+      await tab.goto(new URL(`/app/chats/${CHAT}?why=${id}`, tab.url()).href);
+      await panel(tab).getByText(words).waitFor();
     }
   },
 
   async 'a deleted text is gone from every version'() {
     const first = (await call('GET', `/v1/chats/${CHAT}/messages?after_seq=0&limit=1`)).messages[0];
     await call('DELETE', `/v1/messages/${first.id}`);
+    await tab.goto(new URL(path, tab.url()).href);
     const brief = section(tab, 'The brief over time');
     const { revisions } = await call('GET', `/v1/chats/${CHAT}/memory/revisions`);
     assert.ok(revisions.some(({ kind }) => kind === 'rollback'));
@@ -239,9 +246,9 @@ await run({
       await eventually(async () => assert.match(await says(strip(odd)), new RegExp(`^Turn ${n + 1} of 4, .*word for word.*${beginning}`)));
     }
     const { messages } = await call('GET', `/v1/chats/${id}/messages`);
-    await odd.goto(new URL(`/app/chats/${id}/memory?why=${messages.at(-4).id}`, odd.url()).href);
-    await section(odd, 'Why it said that').getByText('was not made here').waitFor();
     await section(odd, 'Tokens per turn').getByText('nothing is known of their prompts').waitFor();
+    await odd.goto(new URL(`/app/chats/${id}?why=${messages.at(-4).id}`, odd.url()).href);
+    await panel(odd).getByText('was not made here').waitFor();
     await odd.close();
   },
 

@@ -128,7 +128,7 @@ await run({
     await reply.locator('[aria-label="Good reply"][aria-pressed="true"]').waitFor();
     await more(reply, 'Pin');
     await reply.getByText('Pinned').waitFor();
-    await reply.getByRole('button', { name: 'Copy' }).click();
+    await reply.getByRole('button', { name: 'Copy', exact: true }).click();
     await tab.getByText('Copied.').waitFor({ state: 'attached' });
     await eventually(async () => assert.match(await tab.evaluate(() => navigator.clipboard.readText()), /^A bow needs \*\*rosin\*\*/));
     let messages;
@@ -136,8 +136,7 @@ await run({
       ({ messages } = await call('GET', `/v1/chats/${chat.split('/').at(-1)}/messages`));
       assert.deepEqual([messages.at(-1).rating, messages.at(-1).pinned], [1, true]);
     });
-    const why = reply.getByRole('link', { name: 'Why it said that' });
-    await eventually(async () => assert.equal(await why.getAttribute('href'), `${chat}/memory?why=${messages.at(-1).id}`));
+    await eventually(async () => assert.equal(await reply.getByRole('button', { name: 'Why?' }).getAttribute('data-why'), messages.at(-1).id));
 
     await more(reply, 'Delete');
     await tab.getByRole('dialog').getByRole('button', { name: 'Keep it' }).click();
@@ -270,6 +269,7 @@ await run({
     await composer(tab).fill('Nobody else should read this');
     const second = await open(context, chat);
     await replies(second).first().waitFor();
+    await tab.getByRole('link', { name: 'All chats' }).click(); // on a phone the bar of a chat has other things
     await tab.getByRole('button', { name: /Sign out/ }).click();
     for (const one of [tab, second]) {
       await one.getByLabel('Access token').waitFor();
@@ -283,6 +283,8 @@ await run({
     await tab.getByText('This is no access token').waitFor();
     await tab.getByLabel('Access token').fill(process.env.TOKEN);
     await tab.getByRole('button', { name: 'Sign in' }).click();
+    await tab.getByRole('link', { name: 'New chat' }).waitFor();
+    await tab.goto(`${BASE}${chat}`);
     await replies(tab).first().waitFor();
     await eventually(async () => assert.equal(await composer(tab).inputValue(), ''));
   },

@@ -1,6 +1,7 @@
 import { useState } from 'preact/hooks';
 
 import { useClient } from '../api';
+import { ChatBar } from '../ui/chatbar';
 import { useTitle } from '../ui/title';
 import { Curves } from './curves';
 import { useAction, useFocus, useLoaded } from './hooks';
@@ -31,11 +32,10 @@ export function Topics({ id }: { id: string }) {
   const topics = found.value?.topics ?? [];
   const error = chat.error ?? found.error;
   return (
+    <>
+    <ChatBar chatId={id} title={chat.value?.title} current="Topics" />
     <main id="main" tabIndex={-1} class="memories topics">
-      <header class="page-head">
-        <h1>Topics {chat.value && <span class="quiet" dir="auto">{chat.value.title}</span>}</h1>
-        <nav aria-label="Chat"><a href={`/app/chats/${id}`}>Chat</a> <a href={`/app/chats/${id}/memory`}>Memory</a></nav>
-      </header>
+      <h1>Topics</h1>
       <p role="status" class="news">{news}</p>
       <Filters filter={filter} change={setFilter} />
       <Failure error={error} />
@@ -49,6 +49,7 @@ export function Topics({ id }: { id: string }) {
       {found.value?.next_cursor && <p>Shown are the {topics.length} with the latest activity. Search to find the others.</p>}
       <button type="button" disabled={found.loading} onClick={found.reload}>Look again</button>
     </main>
+    </>
   );
 }
 

@@ -1,29 +1,30 @@
 import { useLocation } from 'preact-iso';
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { sayError, useClient } from '../api';
+import { ChatBar } from '../ui/chatbar';
 import { useTitle } from '../ui/title';
 import { When } from '../ui/when';
 import { Brief } from './brief';
 import { useRemembered, type Loaded } from './load';
 import { Legend, Strip, Swatch } from './strip';
-import { receiptOf, Tokens } from './tokens';
+import { Tokens } from './tokens';
 import { beginningOf, placed, places, turnsOf, type Memory, type Turn } from './turns';
-import { SectionName, turnPath, Why } from './why';
+import { receiptOf, SectionName, turnPath } from './why';
 import './remembers.css';
-
-export { Why };
 
 /** What the memory of a chat holds: every turn, the brief over time, what it costs, and why a reply said what it said. */
 export function Remembers({ id }: { id: string }) {
   const { loaded, problem, again } = useRemembered(id);
   useTitle(`What it remembers${loaded?.chat.title ? `: ${loaded.chat.title}` : ''}`);
   return (
+    <>
+    <ChatBar chatId={id} title={loaded?.chat.title} current="Memory" />
     <main id="main" class="remembers" tabIndex={-1}>
-      <p class="back"><a href={`/app/chats/${id}`} dir="auto">← {loaded?.chat.title || 'The chat'}</a></p>
       <h1>What it remembers</h1>
       {problem && <p role="alert">{problem} <button type="button" onClick={again}>Try again</button></p>}
       {loaded ? <Contents key={id} loaded={loaded} again={again} /> : !problem && <p role="status">Looking it up …</p>}
     </main>
+    </>
   );
 }
 
@@ -37,13 +38,6 @@ function Contents({ loaded, again }: { loaded: Loaded; again: () => void }) {
   return (
     <>
       <p class="coverage">{loaded.memory.coverage}</p>
-      {query.why && (
-        <section aria-labelledby="why-it-said">
-          <h2 id="why-it-said">Why it said that</h2>
-          <Replied id={query.why} loaded={loaded} />
-          <Why messageId={query.why} />
-        </section>
-      )}
       <section aria-labelledby="every-turn">
         <div class="headed">
           <h2 id="every-turn">Every turn</h2>
@@ -60,12 +54,6 @@ function Contents({ loaded, again }: { loaded: Loaded; again: () => void }) {
       <section aria-labelledby="tokens-per-turn"><h2 id="tokens-per-turn">Tokens per turn</h2><Tokens turns={turns} /></section>
     </>
   );
-}
-
-/** The reply that is asked about, as far as it is read. */
-function Replied({ id, loaded }: { id: string; loaded: Loaded }) {
-  const reply = loaded.messages.find((message) => message.id === id);
-  return reply ? <blockquote class="said" dir="auto">{reply.content}</blockquote> : null;
 }
 
 /** The strip, and the turn that is looked at: the last one, or the one that the address names by a seq. */
@@ -120,7 +108,7 @@ function OneTurn({ turn, chatId, open, onToggle }: OneTurnProps) {
       </details>
       <p class="ways">
         <a href={`/app/chats/${chatId}?seq=${turn.seq}`}>Show it in the chat</a>
-        {reply && <a href={`/app/chats/${chatId}/memory?why=${reply.id}`}>Why it said that</a>}
+        {reply && <a href={`/app/chats/${chatId}?why=${reply.id}`}>Why it said that</a>}
       </p>
     </>
   );

@@ -1,8 +1,8 @@
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import uPlot from 'uplot';
 import 'uplot/dist/uPlot.min.css';
-import type { Schemas } from '../throughline';
 import type { Turn } from './turns';
+import { receiptOf } from './why';
 
 /** What a reply's prompt held of the chat, and what the whole chat would have been. */
 interface Point {
@@ -11,14 +11,6 @@ interface Point {
   whole: number;
   /** Tokens of memory in its prompt. */
   shown: number;
-}
-
-type Receipt = Schemas['MemoryReceipt'];
-
-/** A reply's receipt; undefined for one that was imported or is running. */
-export function receiptOf(metadata: unknown): Receipt | undefined {
-  const receipt = (metadata as { memory?: Receipt } | null)?.memory;
-  return Array.isArray(receipt?.sections) ? receipt : undefined;
 }
 
 function pointsOf(turns: Turn[]): Point[] {

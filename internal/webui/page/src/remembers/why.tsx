@@ -1,9 +1,17 @@
+import './why.css';
 import { useEffect, useState } from 'preact/hooks';
 import { sayError, useClient } from '../api';
 import type { Schemas } from '../throughline';
 import { When } from '../ui/when';
 
 type WhyReply = Schemas['Why'];
+type Receipt = Schemas['MemoryReceipt'];
+
+/** A reply's receipt; undefined for one that was imported or is running. */
+export function receiptOf(metadata: unknown): Receipt | undefined {
+  const receipt = (metadata as { memory?: Receipt } | null)?.memory;
+  return Array.isArray(receipt?.sections) ? receipt : undefined;
+}
 
 /** Where a turn is shown, by its chat and the seq of one of its messages. */
 export const turnPath = (chatId: string, seq: number) => `/app/chats/${chatId}/memory?turn=${seq}`;
@@ -16,7 +24,7 @@ const sections: Record<string, [name: string, one: string, several: string]> = {
   recall: ['Earlier turns, quoted', 'turn', 'turns'], sources: ['Sources', 'source', 'sources'],
 };
 
-const failures: Record<string, string> = { late: 'came too late', failed: 'failed' };
+export const failures: Record<string, string> = { late: 'came too late', failed: 'failed' };
 
 /** Why a reply said what it said: what its prompt held of the chat, section by section. */
 export function Why({ messageId }: { messageId: string }) {

@@ -5,6 +5,7 @@ import { announce } from '../ui/announce';
 import { confirm } from '../ui/confirm';
 import { Icon, type IconName } from '../ui/icon';
 import { Menu } from '../ui/menu';
+import { WhyChip } from './explaining';
 import type { Message } from './messages';
 import { usePast } from './past';
 
@@ -65,6 +66,7 @@ export function Actions({ message, change, remove, edit }: Changes & { message: 
   return (
     <>
       <div class="actions">
+        {role === 'assistant' && <WhyChip message={message} />}
         <Versions message={message} ask={ask} />
         <Action icon="copy" name="Copy" onClick={copy} />
         {role === 'user' && <Action icon="edit" name="Edit" changes onClick={edit} />}
@@ -73,17 +75,17 @@ export function Actions({ message, change, remove, edit }: Changes & { message: 
           <>
             <Action icon="good" name="Good reply" pressed={rating === 1} onClick={() => rate(1)} />
             <Action icon="poor" name="Poor reply" pressed={rating === -1} onClick={() => rate(-1)} />
-            <a class="action" href={`/app/chats/${message.chat_id}/memory?why=${id}`} aria-label="Why it said that" title="Why it said that">
-              <Icon name="why" />
-            </a>
           </>
         )}
         <Menu id={`more-${id}`} name="More">
           {again && models.filter((one) => one !== variant).map((one) => (
-            <button type="button" class="quiet changes" key={one} onClick={() => tryAgain(`Try again with ${one}`, one)}>Try again with {one}</button>
+            <button type="button" class="quiet changes" key={one} onClick={() => tryAgain(`Try again with ${one}`, one)}>
+              <Icon name="again" /> Try again with {one}
+            </button>
           ))}
-          <button type="button" class="quiet" onClick={pin}>{pinned ? 'Unpin' : 'Pin'}</button>
-          <button type="button" class="quiet" onClick={forget}>Delete</button>
+          <button type="button" class="quiet" onClick={pin}><Icon name="pin" /> {pinned ? 'Unpin' : 'Pin'}</button>
+          <hr />
+          <button type="button" class="quiet danger" onClick={forget}><Icon name="trash" /> Delete</button>
         </Menu>
       </div>
       {question}

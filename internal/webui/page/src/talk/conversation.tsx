@@ -4,9 +4,11 @@ import { sayError, useClient } from '../api';
 import { tellChange, useRefresh } from '../changes';
 import { cancel, claimCall, isOver, type CallAnswer, type KnownReply, type Schemas, type Turn } from '../throughline';
 import { announce } from '../ui/announce';
+import { ChatBar } from '../ui/chatbar';
 import { Icon } from '../ui/icon';
 import { useTitle } from '../ui/title';
 import { Composer, type Draft } from './composer';
+import { ExplainingProvider, WhyPanel } from './explaining';
 import { Greeting, ModelPicker, Starters } from './home';
 import { RunningTurn, StoredMessage } from './message';
 import { useMessages, useSteadyScroll, type Message } from './messages';
@@ -39,7 +41,10 @@ export function Conversation({ chatId, home }: { chatId?: string; home: boolean 
   const waits = !busy && [...shown, ...loose].at(-1)?.status === 'awaiting';
   const answering = useMemo(() => ({ busy: Boolean(busy), answer }), [chatId, Boolean(busy)]);
   const begins = !chatId && loose.length === 0;
+  const atHome = home && begins;
   const model = chosen ?? lastModel(history.messages) ?? models[0];
+  const [explained, explain] = useState<string | undefined>(useLocation().query.why);
+  const explaining = useMemo(() => ({ id: explained, explain }), [explained]);
   const past = usePastOf(chatId, history, begin, setProblem);
 
   useTitle(chat?.title ?? (chatId ? 'Chat' : 'New chat'));
@@ -108,8 +113,9 @@ export function Conversation({ chatId, home }: { chatId?: string; home: boolean 
 
   if (history.gone) return <section class="conversation"><Missing title="This chat is not here">{history.problem}</Missing></section>;
   return (
-    <section class={begins ? 'conversation begins' : 'conversation'} aria-labelledby="chat">
-      {!home && <ChatHead chat={chat} chatId={chatId} begins={begins} onChange={setChat} />}
+    <ExplainingProvider value={explaining}>
+    <section class={begins ? 'conversation begins' : 'conversation'} aria-labelledby={atHome ? 'greeting' : 'chat'}>
+      {!atHome && <ChatHead chat={chat} chatId={chatId} begins={begins} onChange={setChat} />}
       {chatId && !history.messages && loose.length === 0 && history.problem ? <Problem said={history.problem} again={history.refresh} /> : (
         <PastProvider value={past}><AnsweringProvider value={answering}>
           <a class="skip" href="#write">Skip to writing</a>
@@ -138,6 +144,8 @@ export function Conversation({ chatId, home }: { chatId?: string; home: boolean 
         </AnsweringProvider></PastProvider>
       )}
     </section>
+    {explained && <WhyPanel id={explained} explain={explain} />}
+    </ExplainingProvider>
   );
 }
 
@@ -228,11 +236,11 @@ function useEnds(running: Turn[], refresh: () => void, failed: (why: string) => 
 /** Goes to the message that the address names. */
 function useTarget(history: ReturnType<typeof useMessages>, leaveEnd: () => void) {
   const { query } = useLocation();
-  const sought = query.message ?? query.seq;
+  const sought = query.message ?? query.why ?? query.seq;
   const loaded = history.messages !== undefined;
   useEffect(() => {
     if (!sought || !loaded) return;
-    const isIt = (message: Message) => message.id === query.message || String(message.seq) === query.seq;
+    const isIt = (message: Message) => message.id === (query.message ?? query.why) || String(message.seq) === query.seq;
     leaveEnd();
     void history.until(isIt).then(() => setTimeout(() => {
       const found = history.latest().find(isIt);
@@ -245,33 +253,18 @@ function useTarget(history: ReturnType<typeof useMessages>, leaveEnd: () => void
 
 function ChatHead({ chat, chatId, begins, onChange }: { chat?: Chat; chatId?: string; begins: boolean; onChange: (chat: Chat) => void }) {
   const [changing, setChanging] = useState(false);
+  const notes = chat && (
+    <>
+      {!chat.remember && <span class="badge">temporary</span>}
+      {chat.tags.map((tag) => <bdi class="badge" key={tag}>#{tag}</bdi>)}
+    </>
+  );
+  const name = 'Change the title, tags and more';
   return (
-    <header class="chat-head">
-      <a class="action back" href="/app/" aria-label="All chats"><Icon name="back" /></a>
-      <div class="chat-name">
-        {!begins && <h1 id="chat"><bdi>{chatId ? chat && (chat.title || 'Untitled') : 'New chat'}</bdi></h1>}
-        {chat && !chat.remember && <span class="badge">temporary</span>}
-        {chat?.tags.map((tag) => <bdi class="badge" key={tag}>#{tag}</bdi>)}
-      </div>
-      {chatId && (
-        <nav aria-label="This chat">
-          <a href={`/app/chats/${chatId}/memory`}>Memory</a>
-          <a href={`/app/chats/${chatId}/topics`}>Topics</a>
-        </nav>
-      )}
-      {chat && (
-        <button
-          type="button"
-          class="action"
-          aria-label="Change the title, tags and more"
-          title="Change the title, tags and more"
-          onClick={() => setChanging(true)}
-        >
-          <Icon name="edit" />
-        </button>
-      )}
+    <ChatBar chatId={chatId} title={chat?.title} current="Chat" as={begins ? 'p' : 'h1'} notes={notes}>
+      {chat && <button type="button" class="action" aria-label={name} title={name} onClick={() => setChanging(true)}><Icon name="edit" /></button>}
       {chat && changing && <ChatSettings chat={chat} onChange={onChange} onClose={() => setChanging(false)} />}
-    </header>
+    </ChatBar>
   );
 }
 

@@ -10,7 +10,7 @@ const starters = [
 export function Greeting({ temporary, setTemporary }: { temporary: boolean; setTemporary: (on: boolean) => void }) {
   return (
     <div class="welcome">
-      <h1 class="greeting" id="chat">What is on your mind?</h1>
+      <h1 class="greeting" id="greeting">What is on your mind?</h1>
       <label class="check">
         <input type="checkbox" role="switch" checked={temporary} onChange={(event) => setTemporary(event.currentTarget.checked)} /> Temporary chat
       </label>

@@ -7,6 +7,7 @@ import { Icon } from '../ui/icon';
 import { When } from '../ui/when';
 import { Actions, useQuestion, Versions, type Changes } from './actions';
 import { Editor } from './editor';
+import { useExplaining } from './explaining';
 import type { Message } from './messages';
 import { Reply } from './reply';
 import { Plain } from './words';
@@ -34,6 +35,7 @@ function Stored({ message, ...changes }: Changes & { message: Message }) {
   const { id, role, content, parts, status, created_at: at, pinned, files } = message;
   const [editing, setEditing] = useState(false);
   const article = useRef<HTMLElement>(null);
+  const explained = useExplaining().id === id;
   const note = status === 'cancelled' && parts?.some(isLeft) ? '' : notes[status]; // the card of the call says it
 
   function close() {
@@ -42,7 +44,7 @@ function Stored({ message, ...changes }: Changes & { message: Message }) {
   }
 
   return (
-    <article class={`message ${role}`} id={`message-${id}`} tabIndex={-1} data-status={status} ref={article}>
+    <article class={`message ${role}${explained ? ' explained' : ''}`} id={`message-${id}`} tabIndex={-1} data-status={status} ref={article}>
       <h2 class="unseen">{speakers[role]}, <When at={at} /></h2>
       {editing ? <Editor message={message} onClose={close} /> : <Said message={message} />}
       {!content && message.tool_calls && <p class="note">It asked a tool.</p>}
