@@ -111,7 +111,16 @@ export function Conversation({ chatId, home }: { chatId?: string; home: boolean 
     return busy!.content;
   }
 
-  if (history.gone) return <section class="conversation"><Missing title="This chat is not here">{history.problem}</Missing></section>;
+  if (history.gone) {
+    const expired = history.gone === 'chat_expired';
+    return (
+      <section class="conversation">
+        <Missing title={expired ? 'This chat has expired' : 'This chat is not here'}>
+          {expired ? history.problem : 'It was deleted, or the link is not whole.'}
+        </Missing>
+      </section>
+    );
+  }
   return (
     <ExplainingProvider value={explaining}>
     <section class={begins ? 'conversation begins' : 'conversation'} aria-labelledby={atHome ? 'greeting' : 'chat'}>

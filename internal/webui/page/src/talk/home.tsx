@@ -26,7 +26,7 @@ export function Starters({ onChoose }: { onChoose: (message: string) => void }) 
   return (
     <ul class="starters" aria-label="Ways to begin">
       {starters.map(({ title, message }) => (
-        <li key={title}><button type="button" onClick={() => onChoose(message)}><strong>{title}</strong> {message}</button></li>
+        <li key={title}><button type="button" onClick={() => onChoose(message)}><strong>{title}</strong> <span>{message}</span></button></li>
       ))}
     </ul>
   );

@@ -18,7 +18,7 @@ export function useMessages(chatId: string | undefined) {
   const { client } = useClient();
   const [shown, setShown] = useState<Shown>();
   const [problem, setProblem] = useState('');
-  const [gone, setGone] = useState(false);
+  const [gone, setGone] = useState('');
   const state = useRef(shown);
   state.current = shown;
   const busy = useRef(false);
@@ -29,7 +29,7 @@ export function useMessages(chatId: string | undefined) {
   }
 
   function failed(error: unknown) {
-    if (error instanceof ThroughlineError && (['chat_not_found', 'chat_expired', 'bad_uuid'].includes(error.code))) setGone(true);
+    if (error instanceof ThroughlineError && ['chat_not_found', 'chat_expired', 'bad_uuid'].includes(error.code)) setGone(error.code);
     setProblem(sayError(error));
   }
 
@@ -106,6 +106,7 @@ export function useSteadyScroll(first: string | undefined, size: number) {
   useLayoutEffect(() => {
     const height = document.documentElement.scrollHeight;
     const grewAbove = before.current.first !== undefined && before.current.first !== first;
+    if (size === 0) return; // nothing was said
     if (atEnd.current) scrollTo(0, height);
     else if (grewAbove) scrollBy(0, height - before.current.height);
     before.current = { first, height };
