@@ -62,7 +62,8 @@ await run({
     await found(tab, /New chat/).waitFor();
     await palette(tab).fill('rosin');
     await found(tab, /Polishes with rosin/).waitFor();
-    assert.deepEqual(await tab.getByRole('listbox').getByRole('group').evaluateAll((all) => all.map((one) => one.ariaLabel)), ['Chats', 'Memories', 'Messages']);
+    const kinds = () => tab.getByRole('listbox').getByRole('group').evaluateAll((all) => all.map((one) => one.ariaLabel));
+    assert.deepEqual(await kinds(), ['Chats', 'Memories', 'Messages']);
     await isAccessible(tab, 'the search');
     await picture(tab, 'palette');
     await tab.keyboard.press('ArrowDown');
