@@ -10,6 +10,11 @@ export interface Api {
   fetch?: typeof globalThis.fetch;
   /** React Native's AppState: streams are let go in the background, and go on in the foreground. Web pages need none. */
   appState?: AppState;
+  /**
+   * Tells of changes of a chat, until the function that is returned is called: `told(true)` once it does and at each change,
+   * `told(false)` when it cannot. `supabaseApi` has Realtime. Without it a chat that is shown is asked for every 15 seconds.
+   */
+  listen?(chatId: string, told: (live: boolean) => void): () => void;
 }
 
 /** As much of React Native's AppState as is used. */

@@ -1,5 +1,6 @@
 /** Settles the calls of the app's own tools: each is claimed before it runs, so that of several devices one runs it. */
 import type { Api } from './api.js';
+import type { Schemas } from './client.js';
 import { ThroughlineError } from './errors.js';
 import { claimCall } from './parts.js';
 import type { CallAnswer } from './parts.js';
@@ -44,9 +45,9 @@ export interface PendingCall {
 }
 
 /** The tools of a request. */
-export function declared(tools: Tools): object[] {
+export function declared(tools: Tools): Schemas['ToolDeclaration'][] {
   return Object.entries(tools).map(([name, { description, parameters, strict }]) =>
-    parameters ? { type: 'function', name, description, parameters, strict } : { type: 'server', name },
+    parameters ? { type: 'function', name, description, parameters: { ...parameters }, strict } : { type: 'server', name },
   );
 }
 

@@ -1,55 +1,34 @@
 import type { Api } from './api.js';
 import { Calls, declared, DENIED } from './calls.js';
-import type { PendingCall, Tools } from './calls.js';
+import type { PendingCall } from './calls.js';
+import { watchChanges } from './changes.js';
+import type { Changes } from './changes.js';
 import { createClient } from './client.js';
 import type { Client, Schemas } from './client.js';
 import { ThroughlineError } from './errors.js';
 import { follow } from './follow.js';
-import { watchForeground } from './foreground.js';
 import { isOf, namesOf, pendingCalls, shownMessages } from './messages.js';
 import type { ChatMessage } from './messages.js';
-import { openOutbox } from './outbox.js';
+import type { ChatOptions, ChatState, SendOptions } from './options.js';
+import { memory, openOutbox } from './outbox.js';
 import type { Outbox } from './outbox.js';
+import { LARGE_PAGE, Pages } from './pages.js';
+import type { Page } from './pages.js';
+import { claimCall } from './parts.js';
 import type { CallAnswer, Message } from './parts.js';
 import { Store } from './store.js';
-import { answerTurn, cancel, isOver, pause, watchedTurn } from './turn.js';
-import type { Turn } from './turn.js';
-
-export interface ChatOptions {
-  /** Make it once, outside of the render. */
-  api: Api;
-  /** Without one the first message starts a chat. */
-  chatId?: string;
-  /** The app's, where messages are to survive it. Without one they live as long as the chat is shown. */
-  outbox?: Outbox;
-  /** What the model may call, by name. Without them it has all tools of the server, and none of the app. */
-  tools?: Tools;
-  /** `randomUUID` of expo-crypto, where there is no `crypto.randomUUID`. */
-  randomUUID?: () => string;
-  /** How many stored messages are read at once; 50 without it. */
-  pageSize?: number;
-}
-
-export interface ChatState {
-  /** Of a new chat, once the server has said it. */
-  chatId?: string;
-  messages: readonly ChatMessage[];
-  /** waiting: the reply has not begun. awaiting: it waits for answers to calls. failed: `retry` asks for another. */
-  status: 'loading' | 'ready' | 'waiting' | 'streaming' | 'awaiting' | 'failed';
-  /** Whether there are messages before these. */
-  hasOlder: boolean;
-  /** Why the stored messages could not be read. A broken network is tried again by itself. */
-  error?: unknown;
-}
+import { answerTurn, cancel, isOver, pause, refusalOf, watchedTurn } from './turn.js';
+import type { RequestOptions, Turn } from './turn.js';
 
 /**
  * One chat as an app shows it: its stored messages, those being sent, and the reply that is running, from whichever
  * device it was asked for. Without React: `subscribe` and read `state()`.
  */
 export class ChatStore extends Store<ChatState> {
-  readonly #options: ChatOptions;
+  #options: ChatOptions;
   readonly #client: Client;
-  readonly #memory = new Map<string, string>(); // unsent messages, where the app has no outbox
+  readonly #pages: Pages;
+  readonly #memory = memory(); // unsent messages, where the app has no outbox
   #outbox?: Promise<Outbox>;
   readonly #opened: Promise<void>;
   #isOpened = () => {};
@@ -57,22 +36,24 @@ export class ChatStore extends Store<ChatState> {
   #turns: Turn[] = []; // until their messages are read as they are stored
   readonly #mine = new Set<string>(); // the client_message_id of messages that were sent before the chat had an id
   #watched?: { turn: Turn; end: () => void };
-  #tools: Tools;
+  #elsewhere?: Changes; // while the chat is shown, and has an id
+  readonly #told = new WeakMap<Turn, Turn['status']>(); // what other windows know of own turns
   readonly #calls: Calls;
   #readings = 0;
   #attempt = 0;
   #timer?: ReturnType<typeof setTimeout>;
   #loaded: boolean;
+  #refused = false; // the last reading, by the server
 
   constructor(options: ChatOptions) {
     const { chatId } = options;
     super({ chatId, messages: [], status: chatId ? 'loading' : 'ready', hasOlder: false });
     this.#options = options;
     this.#client = createClient(options.api);
-    this.#tools = options.tools ?? {};
+    this.#pages = new Pages(this.#client, options.pageSize);
     this.#calls = new Calls({
       api: options.api,
-      tools: () => this.#tools,
+      tools: () => this.#options.tools ?? {},
       device: async () => (await this.#box()).device(this.#newId),
       answer: (call, answer) => this.#answer(call, answer),
       changed: () => void this.refresh(),
@@ -81,17 +62,18 @@ export class ChatStore extends Store<ChatState> {
     this.#opened = new Promise((resolve) => (this.#isOpened = resolve));
   }
 
-  /** Takes the tools of a later render; they hold from the next call and message on. */
-  setTools(tools: Tools = {}): void {
-    this.#tools = tools;
+  /** Takes what a later render has: tools hold from the next call and message on. */
+  renew({ tools, onError, onFinish }: Pick<ChatOptions, 'tools' | 'onError' | 'onFinish'>): void {
+    this.#options = { ...this.#options, tools, onError, onFinish };
   }
 
   /** Shows the chat until the function that is returned is called. That stops no reply. */
   open(): () => void {
     const { api, outbox } = this.#options;
-    const own = outbox ? undefined : openOutbox({ storage: storageOf(this.#memory), api });
+    const own = outbox ? undefined : openOutbox({ storage: this.#memory, api });
     const opened = (this.#outbox = own ?? Promise.resolve(outbox!));
-    const ends = [watchForeground(api, { onForeground: () => void this.refresh() })];
+    const ends: (() => void)[] = [];
+    this.#listen();
     this.#isOpened();
     void opened.then((box) => {
       if (this.#outbox === opened) ends.push(this.#adopt(box));
@@ -102,14 +84,25 @@ export class ChatStore extends Store<ChatState> {
       clearTimeout(this.#timer);
       this.#unwatch();
       this.#calls.close();
+      this.#elsewhere?.end();
+      this.#elsewhere = undefined;
       for (const end of ends) end();
       void own?.then((box) => box.close());
       this.set({}); // for those who wait for something that is not shown any more
     };
   }
 
-  /** Sends a message; `options` are further fields of the request, such as `model_variant`. */
-  readonly send = async (content: string, options?: Record<string, unknown>): Promise<void> => {
+  /** Hears of what is said elsewhere. What this screen follows, or is about to ask for, is not asked for twice. */
+  #listen(): void {
+    const { chatId } = this.state();
+    if (!chatId || !this.#outbox) return;
+    const isAsked = (told: boolean) =>
+      this.#turns.some((turn) => turn.status === 'streaming' || (!told && turn === this.#watched?.turn)) || (!told && this.#attempt > 0);
+    this.#elsewhere ??= watchChanges(this.#options.api, chatId, (told) => isAsked(told) || void this.refresh());
+  }
+
+  /** Sends a message. */
+  readonly send = async (content: string, options?: SendOptions): Promise<void> => {
     await this.#send(content, options);
   };
 
@@ -117,11 +110,11 @@ export class ChatStore extends Store<ChatState> {
    * Replaces a message of the user: it leaves with all after it, and what it says now is answered. Nothing is deleted, see
    * `versions`. It rejects where the server refuses, such as after another device was faster; then all is back.
    */
-  readonly edit = (messageId: string, content: string, options?: Record<string, unknown>): Promise<void> =>
+  readonly edit = (messageId: string, content: string, options?: SendOptions): Promise<void> =>
     this.#replace(messageId, content, options);
 
   /** Asks for another reply in place of the last one or of one that is named, by its id or its question's; as `edit` does. */
-  readonly regenerate = (messageId?: string, options?: Record<string, unknown>): Promise<void> =>
+  readonly regenerate = (messageId?: string, options?: SendOptions): Promise<void> =>
     this.#replace(messageId ?? this.#last(), undefined, options);
 
   /** Lets a call be made, of those in the last message's `calls`. It rejects where another device has answered. */
@@ -138,9 +131,38 @@ export class ChatStore extends Store<ChatState> {
     await this.#answer(call, call.run === 'server' ? { approved: false, reason } : { error: reason || DENIED });
   };
 
-  /** Gives the output of a call of the app's own tool that has no `execute`, as JSON. */
+  /**
+   * Gives the output of a call of the app's own tool that has no `execute`, as JSON. It rejects where another device has answered,
+   * or is about to.
+   */
   readonly answer = async (callId: string, output: unknown): Promise<void> => {
-    await this.#answer(this.#pending(callId), { output: output ?? null });
+    const call = this.#pending(callId);
+    const claim = await (await this.#box()).device(this.#newId);
+    await claimCall(call.messageId, callId, claim, this.#options.api).catch((error) => {
+      if (error instanceof ThroughlineError && error.status < 500) throw error; // else the outbox waits for the network
+    });
+    await this.#answer(call, { output: output ?? null, claim });
+  };
+
+  /** Says what the user thinks of a reply: 1, -1, or 0 for nothing. */
+  readonly rate = async (messageId: string, rating: 1 | 0 | -1): Promise<void> => {
+    const params = { path: { message_id: messageId } };
+    this.#put((await this.#client.POST('/v1/messages/{message_id}/feedback', { params, body: { rating } })).data as Message);
+  };
+
+  /** Keeps a message in what the model reads, or no longer. */
+  readonly pin = async (messageId: string, pinned = true): Promise<void> => {
+    const params = { path: { message_id: messageId } };
+    this.#put((await this.#client.PATCH('/v1/messages/{message_id}', { params, body: { pinned } })).data as Message);
+  };
+
+  /** Deletes a message for ever, and what was learnt from it alone. */
+  readonly delete = async (messageId: string): Promise<void> => {
+    await this.#client.DELETE('/v1/messages/{message_id}', { params: { path: { message_id: messageId } } });
+    this.#stored = this.#stored.filter(({ id }) => id !== messageId);
+    this.#turns = this.#turns.filter((turn) => !isOver(turn) || turn.messageId !== messageId);
+    await this.refresh();
+    this.#elsewhere?.tell();
   };
 
   /** What was said in place of a message, the oldest first, and which of it is shown. */
@@ -154,19 +176,34 @@ export class ChatStore extends Store<ChatState> {
     const params = { path: { message_id: messageId } };
     const body = { last_message_id: this.#last() };
     await this.#client.POST('/v1/messages/{message_id}/select', { params, body }).finally(this.refresh);
+    this.#elsewhere?.tell();
   };
 
-  /** Stops the reply, for all who read it, and waits for its end. A message that is still to be sent is dropped. */
-  readonly stop = async (): Promise<void> => {
+  /**
+   * Stops the reply, for all who read it, and waits for its end. A message that is still to be sent, while there is no network, is
+   * dropped; it resolves with its words.
+   */
+  readonly stop = async (): Promise<string | undefined> => {
     const { chatId } = this.state();
-    if (!chatId) return this.#drop((turn) => !isOver(turn));
+    const unsent = this.#turns.find((turn) => !isOver(turn) && !turn.cursor && !turn.call);
+    try {
+      if (chatId) return await this.#cancel(chatId);
+    } catch (error) {
+      if (!unsent || error instanceof ThroughlineError) throw error;
+    }
+    await this.#drop((turn) => (chatId ? turn === unsent : !isOver(turn)));
+    return unsent?.content;
+  };
+
+  async #cancel(chatId: string): Promise<undefined> {
     const { message_id: id } = await cancel(chatId, this.#options.api);
     await this.#until(() => !this.#turns.some((turn) => turn.messageId === id && !isOver(turn)));
     if (this.state().status === 'awaiting') await this.refresh();
-  };
+  }
 
-  /** Asks for another reply in place of the last one, which failed. */
+  /** Asks for another reply in place of the last one, which failed; or reads a chat again that could not be read. */
   readonly retry = async (): Promise<void> => {
+    if (this.#refused) return this.refresh();
     const failed = this.#turns.findLast((turn) => turn.status === 'failed');
     if (failed) await (await this.#box()).sendAgain(failed);
     else if (this.state().status === 'failed') await this.regenerate();
@@ -185,10 +222,12 @@ export class ChatStore extends Store<ChatState> {
     const reading = ++this.#readings;
     const over = new Map(this.#turns.filter(isOver).map((turn) => [turn, turn.messageId]));
     try {
-      const page = await this.#page(chatId, {});
+      const page = await this.#pages.latest(chatId);
       if (reading !== this.#readings) return;
       this.#attempt = 0;
-      this.#takeLatest(page);
+      this.#refused = false;
+      if (page) this.#takeLatest(page);
+      else this.#show({ error: undefined });
       const sameAsBefore = (turn: Turn) => isOver(turn) && over.get(turn) === turn.messageId; // it may be tried again by now
       void this.#forget((turn) => sameAsBefore(turn) && !this.#saysMore(turn));
       this.#watch();
@@ -198,19 +237,32 @@ export class ChatStore extends Store<ChatState> {
   };
 
   /** Reads the messages before the shown ones. */
-  readonly loadOlder = async (): Promise<void> => {
+  readonly loadOlder = (): Promise<void> => this.#older();
+
+  /** Reads older messages until one is there, such as one that a link names. */
+  readonly find = async (isIt: (message: Message) => boolean): Promise<Message | undefined> => {
+    for (;;) {
+      const found = this.#stored.find(isIt);
+      if (found || !this.state().hasOlder) return found;
+      await this.#older(LARGE_PAGE);
+    }
+  };
+
+  async #older(limit?: number): Promise<void> {
     const { chatId } = this.state();
     const first = this.#stored[0];
     if (!chatId || !first) return;
-    const page = await this.#page(chatId, { before_seq: first.seq });
+    const page = await this.#pages.before(chatId, first.seq, limit);
     if (this.#stored[0] !== first) return; // read again, or twice
     this.#stored = [...page.messages, ...this.#stored];
     this.#show({ hasOlder: page.has_more });
-  };
+  }
 
-  async #page(chatId: string, query: { before_seq?: number }): Promise<Page> {
-    const params = { path: { chat_id: chatId }, query: { limit: this.#options.pageSize ?? 50, ...query } };
-    return (await this.#client.GET('/v1/chats/{chat_id}/messages', { params })).data as Page;
+  #put(row: Message): void {
+    this.#pages.forget();
+    this.#stored = this.#stored.map((one) => (one.id === row.id ? row : one));
+    this.#show({});
+    this.#elsewhere?.tell();
   }
 
   /** Keeps what was read before the page, if it begins with a known message: another device may have changed all after it. */
@@ -221,11 +273,14 @@ export class ChatStore extends Store<ChatState> {
     this.#show({ error: undefined, hasOlder: kept.length > 0 ? this.state().hasOlder : more });
   }
 
-  #failed(error: unknown): void {
+  #failed(thrown: unknown): void {
+    const error = thrown instanceof Error ? thrown : new Error(String(thrown));
+    const { status = 500, retryAfter } = error as Partial<ThroughlineError>;
+    const refused = error instanceof ThroughlineError && status < 500 && status !== 429;
+    if (refused && !this.#refused) this.#options.onError?.(error);
+    this.#refused = refused;
     this.#show({ error });
-    const answered = error instanceof Error && 'status' in error && Number(error.status) < 500 && error.status !== 429;
-    const { retryAfter } = error as Partial<ThroughlineError>;
-    if (!answered) this.#timer = setTimeout(() => void this.refresh(), pause(this.#attempt++, retryAfter));
+    if (!refused) this.#timer = setTimeout(() => void this.refresh(), pause(this.#attempt++, retryAfter));
   }
 
   /**
@@ -260,6 +315,8 @@ export class ChatStore extends Store<ChatState> {
   }
 
   #adopt(box: Outbox): () => void {
+    const { chatId } = this.state();
+    for (const turn of box.turns) if (!chatId && !turn.chatId) this.#mine.add(turn.clientMessageId!); // sent before a restart
     this.#turns = box.turns.filter((turn) => this.#isOurs(turn));
     this.#show({});
     void this.refresh();
@@ -274,16 +331,29 @@ export class ChatStore extends Store<ChatState> {
     if (!this.#isOurs(turn)) return;
     if (!this.#turns.includes(turn)) this.#turns.push(turn);
     this.#show({ chatId: this.state().chatId ?? turn.chatId });
+    this.#listen();
+    this.#tell(turn);
     if (isOver(turn)) void this.refresh();
   }
 
-  async #send(content?: string, options?: Record<string, unknown>): Promise<Turn> {
+  /** Each of its states once. */
+  #tell(turn: Turn): void {
+    const { status, failure, messageId } = turn;
+    if (this.#told.get(turn) === status) return;
+    this.#told.set(turn, status);
+    if (turn.cursor && turn !== this.#watched?.turn) this.#elsewhere?.tell();
+    if (status === 'failed') this.#options.onError?.(refusalOf(failure));
+    const reply = this.state().messages.find(({ id }) => id === messageId);
+    if (reply && (status === 'complete' || status === 'cancelled')) this.#options.onFinish?.(reply);
+  }
+
+  async #send(content?: string, options?: RequestOptions): Promise<Turn> {
     const { chatId } = this.state();
     if (!chatId && this.#turns.some((turn) => !isOver(turn))) throw new Error('The first message is still on its way.');
     const clientMessageId = this.#newId();
     this.#mine.add(clientMessageId);
-    const tools = Object.keys(this.#tools).length > 0 && { tools: declared(this.#tools) };
-    return (await this.#box()).send({ clientMessageId, content, chatId, options: tools ? { ...tools, ...options } : options });
+    const tools = declared(this.#options.tools ?? {});
+    return (await this.#box()).send({ clientMessageId, content, chatId, options: tools.length > 0 ? { tools, ...options } : options });
   }
 
   readonly #newId = (): string => (this.#options.randomUUID ?? (() => crypto.randomUUID()))();
@@ -298,21 +368,19 @@ export class ChatStore extends Store<ChatState> {
   async #answer({ messageId, callId }: PendingCall, answer: CallAnswer): Promise<void> {
     const { content: text, parts } = this.state().messages.find(({ id }) => id === messageId) ?? {};
     const turn = answerTurn({ chatId: this.state().chatId!, messageId, text, parts }, callId, answer);
-    const box = this.#options.outbox ?? (await this.#outbox);
+    const box = await (this.#options.outbox ?? this.#outbox);
     if (!box) return void follow(turn, this.#options.api, () => {}); // the chat was left while the tool ran
     this.#unwatch();
     await box.add(turn);
     await this.#until(() => turn.status === 'streaming' || isOver(turn));
-    if (turn.status !== 'awaiting' || !turn.failure) return;
-    const { status = 0, code, message = code } = turn.failure;
-    throw new ThroughlineError(status, code, message);
+    if (turn.status === 'awaiting' && turn.failure) throw refusalOf(turn.failure);
   }
 
   /**
    * It goes through the outbox as a message does. That is harmless at any later time, because it names the message that was the
    * last one when the user saw it: where that has changed, the server refuses.
    */
-  async #replace(replaces: string | undefined, content?: string, options?: Record<string, unknown>): Promise<void> {
+  async #replace(replaces: string | undefined, content?: string, options?: SendOptions): Promise<void> {
     if (!replaces) throw new Error('There is no message yet.');
     if (this.#turns.some((turn) => !isOver(turn))) {
       throw new ThroughlineError(409, 'generation_in_progress', 'A reply is still on its way.');
@@ -322,8 +390,7 @@ export class ChatStore extends Store<ChatState> {
     if (turn.messageId || !turn.failure) return;
     await this.#drop((one) => one === turn);
     await this.refresh();
-    const { status = 0, code, message = code } = turn.failure;
-    throw new ThroughlineError(status, code, message);
+    throw refusalOf(turn.failure);
   }
 
   /** The last message that is shown. Of two devices that change a chat at once, the second does not know it, and is refused. */
@@ -370,13 +437,9 @@ export class ChatStore extends Store<ChatState> {
     const { open, answered } = last ? pendingCalls(last, this.#turns) : { open: [], answered: [] };
     if (last && open.length > 0) last.calls = open.filter((call) => !answered.includes(call.callId) && !this.#calls.settles(call));
     if (this.#outbox) this.#calls.see(open, answered);
-    this.set({ ...change, messages, status: this.#loaded ? statusOf(messages.at(-1)) : 'loading' });
+    const read = this.#loaded ? statusOf(last) : 'loading';
+    this.set({ ...change, messages, status: this.#refused ? 'failed' : read });
   }
-}
-
-interface Page {
-  messages: Message[];
-  has_more: boolean;
 }
 
 const knownOf = ({ id, content, parts }: Message) => ({ messageId: id, text: content, parts: parts ?? undefined });
@@ -384,11 +447,4 @@ const knownOf = ({ id, content, parts }: Message) => ({ messageId: id, text: con
 function statusOf(last?: ChatMessage): ChatState['status'] {
   if (last?.status === 'waiting' || last?.status === 'streaming' || last?.status === 'awaiting') return last.status;
   return last?.status === 'failed' || last?.status === 'interrupted' ? 'failed' : 'ready';
-}
-
-function storageOf(memory: Map<string, string>) {
-  return {
-    getItem: (key: string) => memory.get(key) ?? null,
-    setItem: (key: string, value: string) => void memory.set(key, value),
-  };
 }

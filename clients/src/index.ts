@@ -2,7 +2,7 @@
 export type { Api, AppState } from './api.js';
 export type { Approval, CallContext, PendingCall, Tool, Tools } from './calls.js';
 export { ChatStore } from './chat.js';
-export type { ChatOptions, ChatState } from './chat.js';
+export type { ChatOptions, ChatState, SendOptions } from './options.js';
 export { createClient } from './client.js';
 export type { Client, Schemas } from './client.js';
 export { ThroughlineError } from './errors.js';
@@ -15,5 +15,5 @@ export type { Outbox, OutboxOptions, Storage } from './outbox.js';
 export { claimCall, openCalls } from './parts.js';
 export type { CallAnswer, Message, Part, ReasoningPart, SourcePart, ToolApprovalPart, ToolCallPart, ToolResultPart } from './parts.js';
 export { answerTurn, cancel, isOver, newTurn, pause, tryAgain, watchedTurn } from './turn.js';
-export type { Failure, KnownReply, NewMessage, Turn } from './turn.js';
+export type { Failure, KnownReply, NewMessage, RequestOptions, Turn } from './turn.js';
 export type { components, paths } from './openapi.js';

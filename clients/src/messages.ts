@@ -37,6 +37,7 @@ export function shownMessages(stored: readonly Message[], turns: readonly Turn[]
     const turn = its.find((one) => !isOver(one)) ?? its.at(-1);
     if (!turn) shown.push(ofRow(row, sentAs(row)));
     else if (left.has(turn)) shown.push(...ofTurn(turn, row, sentAs(row)));
+    else for (const reply of shown) if (reply.id === row.id) reply.stored = row; // shown with its question
     for (const one of its) left.delete(one);
   }
   for (const turn of left) {

@@ -48,6 +48,7 @@ export async function openOutbox(options: OutboxOptions): Promise<Outbox> {
   const turns: Turn[] = JSON.parse((await storage.getItem(key)) ?? '[]');
   const listeners = new Set(onChange && [onChange]);
   const followed = new Map<Turn, () => void>();
+  const known = new Set(turns.map(nameOf));
   let timer: ReturnType<typeof setTimeout> | undefined;
   let saved: Promise<void> = Promise.resolve();
 
@@ -55,17 +56,26 @@ export async function openOutbox(options: OutboxOptions): Promise<Outbox> {
   function save(): Promise<void> {
     clearTimeout(timer);
     timer = undefined;
-    saved = saved.then(() => storage.setItem(key, JSON.stringify(turns))).catch(() => {});
+    saved = saved.then(write).catch(() => {});
     return saved;
   }
 
-  /** One turn of a chat at a time, in their order. */
+  /** Other windows of a browser keep theirs in the same place. */
+  async function write(): Promise<void> {
+    const stored: Turn[] = JSON.parse((await storage.getItem(key)) ?? '[]');
+    const others = stored.filter((turn) => !known.has(nameOf(turn)));
+    await storage.setItem(key, JSON.stringify([...others, ...turns]));
+  }
+
+  /** One turn of a chat at a time, in their order. Calls of a reply are answered beside each other. */
   function deliver(): void {
-    const busy = new Set<string | undefined>();
+    const busy = new Map<string | undefined, Turn>();
     for (const turn of turns.filter((one) => !isOver(one))) {
       const chat = turn.chatId ?? turn.clientMessageId;
-      if (!busy.has(chat) && !followed.has(turn)) followed.set(turn, follow(turn, api, changed));
-      busy.add(chat);
+      const before = busy.get(chat);
+      const free = !before || (turn.call && before.messageId === turn.messageId);
+      if (free && !followed.has(turn)) followed.set(turn, follow(turn, api, changed));
+      if (!before) busy.set(chat, turn);
     }
   }
 
@@ -105,6 +115,7 @@ export async function openOutbox(options: OutboxOptions): Promise<Outbox> {
 
   async function add(turn: Turn): Promise<Turn> {
     turns.push(turn);
+    known.add(nameOf(turn));
     tell(turn);
     await save();
     deliver();
@@ -138,3 +149,11 @@ export async function openOutbox(options: OutboxOptions): Promise<Outbox> {
   deliver();
   return { turns, send, add, device, sendAgain, drop, subscribe, close };
 }
+
+/** A storage that ends with the app. */
+export function memory(): Storage {
+  const kept = new Map<string, string>();
+  return { getItem: (key) => kept.get(key) ?? null, setItem: (key, value) => void kept.set(key, value) };
+}
+
+const nameOf = ({ clientMessageId, messageId, call }: Turn) => clientMessageId ?? `${messageId}:${call?.id}`;

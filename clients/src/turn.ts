@@ -8,9 +8,14 @@
 import { authorized } from './api.js';
 import type { Api } from './api.js';
 import type { Schemas } from './client.js';
-import { errorOf, parsed } from './errors.js';
+import { errorOf, parsed, ThroughlineError } from './errors.js';
 import { callUrl } from './parts.js';
 import type { CallAnswer, Message, Part } from './parts.js';
+
+type Named = 'chat_id' | 'continuation_id' | 'client_message_id' | 'content';
+
+/** Further fields of the request, such as `model_variant`, `replaces`, `tools` or, for a new chat, its `tags`. */
+export type RequestOptions = Omit<Partial<Schemas['MessageRequest'] & Schemas['FirstMessageRequest']>, Named>;
 
 /** What the user says. */
 export interface NewMessage {
@@ -20,8 +25,7 @@ export interface NewMessage {
   content?: string;
   /** Without one the message starts a chat. */
   chatId?: string;
-  /** Further fields of the request, such as `model_variant`, `replaces`, `tools` or, for a new chat, its `tags`. */
-  options?: Record<string, unknown>;
+  options?: RequestOptions;
 }
 
 /** Plain data: store it before the message is first sent, and after each change, so that it survives the app. */
@@ -53,6 +57,11 @@ export interface Failure {
   retryable: boolean;
   /** Of the answer, where it was no stream. */
   status?: number;
+}
+
+/** A failure as an error. */
+export function refusalOf({ status = 0, code, message = code }: Failure = { code: 'failed', retryable: true }): ThroughlineError {
+  return new ThroughlineError(status, code, message);
 }
 
 const ENDS: Record<string, Turn['status']> = {

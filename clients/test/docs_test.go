@@ -24,6 +24,11 @@ func TestDocumentedCode(t *testing.T) {
 	for _, page := range docsPages {
 		checkCode(t, page)
 	}
+	hook, err := os.ReadFile("testdata/docs/chat.tsx")
+	require.NoError(t, err)
+	readme, err := os.ReadFile("README.md")
+	require.NoError(t, err)
+	require.Contains(t, string(readme), "```tsx\n"+string(hook)+"```", "the hook of the README")
 }
 
 func checkCode(t *testing.T, page string) {

@@ -65,7 +65,7 @@ func TestTurn(t *testing.T) {
 	t.Parallel()
 	requireBuild(t)
 	if out, err := nodeCommand(t.Context(), nil, "--test", "testdata/turn.test.js", "testdata/stream.test.js", "testdata/outbox.test.js",
-		"testdata/token.test.js", "testdata/network.test.js", "testdata/tools.test.js").CombinedOutput(); err != nil {
+		"testdata/token.test.js", "testdata/network.test.js", "testdata/tools.test.js", "testdata/changes.test.js").CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
 }

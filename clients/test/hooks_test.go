@@ -89,6 +89,7 @@ func TestHooks(t *testing.T) {
 				"reads older messages, and what others wrote":  hooks.reads,
 				"shows another chat":                           hooks.showsAnother,
 				"says that there is no such chat":              hooks.findsNothing,
+				"follows what another window says":             hooks.follows,
 				"waits for the network to read a chat":         hooks.waitsForNetwork,
 				"keeps unsent messages over the app's end":     hooks.keepsUnsent,
 				"shows, corrects and forgets memories":         hooks.remembers,
@@ -295,9 +296,31 @@ func (h hooks) showsAnother() {
 
 func (h hooks) findsNothing() {
 	p := h.launch(h.here.base, uuid.NewString())
-	now := p.await("the chat could not be read", func(now hooked) bool { return now.Chat.Error != nil })
+	now := p.await("the chat could not be read", func(now hooked) bool { return now.Chat.Status == "failed" && now.Chat.Error != nil })
 	assert.Truef(h.t, now.Chat.Error.Code == "chat_not_found" && now.Chat.Error.Status == http.StatusNotFound,
 		"%+v", now.Chat.Error)
+}
+
+// follows shows in one window what another one says, and another device.
+func (h hooks) follows() {
+	first, second := uuid.NewString(), uuid.NewString()
+	chatID := h.say("", first)
+	goOn := h.hold(second, reply, half)
+	one, other := h.launch(h.here.base, chatID), h.launch(h.there.base, chatID)
+	for _, p := range []shown{one, other} {
+		p.awaitSaid("ready", first, "Re: "+first)
+	}
+	one.send(second)
+	other.awaitSaid("streaming", first, "Re: "+first, second, said(half))
+	goOn()
+	for _, p := range []shown{one, other} {
+		p.awaitSaid("ready", first, "Re: "+first, second, reply)
+	}
+	third := uuid.NewString()
+	h.say(chatID, third)
+	for _, p := range []shown{one, other} {
+		p.await("the app has asked by itself", func(now hooked) bool { return len(now.Chat.Said) == 6 && now.Chat.Said[5][1] == "Re: "+third })
+	}
 }
 
 func (h hooks) waitsForNetwork() {

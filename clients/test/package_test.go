@@ -26,11 +26,13 @@ func TestPackage(t *testing.T) {
 	for name, arguments := range map[string][]string{
 		"publint":                  {"node_modules/publint/src/cli.js", "run", "--strict", tarball},
 		"types as apps resolve it": {"node_modules/@arethetypeswrong/cli/dist/index.js", "--profile", "node16", tarball},
+		"sizes":                    {"testdata/sizes.js"},
 		"ESM":                      {copied(t, folder, "consumer.mjs")},
 		"CommonJS":                 {copied(t, folder, "consumer.cjs")},
 		"types in Node":            typeCheck("node16", "node16", copied(t, folder, "consumer.mts"), copiedAs(t, folder, "consumer.mts", "consumer.cts")),
 		"types in bundlers": append(typeCheck("esnext", "bundler", copiedAs(t, folder, "consumer.mts", "bundled.ts")), "--jsx", "react-jsx",
-			copied(t, folder, "../docs/turn.ts"), copied(t, folder, "../docs/conversation.tsx"), copied(t, folder, "../docs/remembered.tsx")),
+			copied(t, folder, "../docs/turn.ts"), copied(t, folder, "../docs/conversation.tsx"),
+			copied(t, folder, "../docs/chat.tsx"), copied(t, folder, "../docs/remembered.tsx")),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -38,6 +40,14 @@ func TestPackage(t *testing.T) {
 			assert.Truef(t, err == nil, "%v\n%s", err, out)
 		})
 	}
+}
+
+// TestPublish does all of npm publish but the upload.
+func TestPublish(t *testing.T) {
+	t.Parallel()
+	requireBuild(t)
+	out, err := npmCommand(t, "publish", "--dry-run", "--ignore-scripts").CombinedOutput()
+	require.Truef(t, err == nil, "%v\n%s", err, out)
 }
 
 // pack gives the path of the package's tarball, and the names of its files.

@@ -383,7 +383,7 @@ func allowOrigins(origins []string) echo.MiddlewareFunc {
 		},
 		AllowHeaders: []string{
 			echo.HeaderAuthorization, echo.HeaderContentType, echo.HeaderAccept, headerLastEventID, headerIdempotencyKey,
-			echo.HeaderXRequestID, headerUIStream,
+			echo.HeaderXRequestID, headerUIStream, "If-None-Match",
 			echo.HeaderCacheControl, echo.HeaderXRequestedWith, // react-native-sse sends them
 			"Mcp-Protocol-Version", "Mcp-Session-Id", "Mcp-Method", "Mcp-Name", // clients of pathMCP
 		},
@@ -394,6 +394,7 @@ func allowOrigins(origins []string) echo.MiddlewareFunc {
 			echo.HeaderRetryAfter,
 			echo.HeaderContentDisposition,
 			echo.HeaderLocation,
+			"ETag",
 			headerUIStream,
 		},
 		MaxAge: int(preflightAge.Seconds()),

@@ -65,6 +65,9 @@ func (r *route) document() object {
 	case r.out != nil:
 		schema := object{"schema": schemaRef(schemaName(r.out))}
 		responses[strconv.Itoa(r.status)] = answer(texts.answer, object{mediaJSON: schema})
+		if r.method == http.MethodGet {
+			responses[strconv.Itoa(http.StatusNotModified)] = answer("The answer whose ETag is in If-None-Match.", nil)
+		}
 	case texts.answer != "":
 		responses[strconv.Itoa(http.StatusNoContent)] = answer(texts.answer, nil)
 	}

@@ -65,9 +65,9 @@ func (k keeper) in(t *testing.T) keeper {
 }
 
 // want sends a request and wants a status; into takes the answer, if it is not nil.
-func (k keeper) want(status int, method, path, body string, into any) answered {
+func (k keeper) want(status int, method, path, body string, into any, headers ...string) answered {
 	k.t.Helper()
-	answer := k.call(method, path, body)
+	answer := k.call(method, path, body, headers...)
 	require.Truef(k.t, answer.status == status, "%s %s: %d %s", method, path, answer.status, answer.body)
 	if into != nil {
 		answer.decode(k.t, into)
@@ -176,8 +176,17 @@ func TestRoutesOfAChat(t *testing.T) {
 		ask{patch, "/v1/messages/" + message.String(), `{"pinned": true, "importance": 0.5}`, 200, `"pinned":true|"importance":0.5|"content":"In tune?"`},
 		ask{patch, "/v1/messages/" + message.String(), `{"importance": null}`, 200, `"pinned":true|"importance":null`},
 		ask{post, "/v1/messages/" + message.String() + "/feedback", `{"rating": -1}`, 200, `"rating":-1`},
+	)
+	first := k.want(http.StatusOK, get, chat+"/messages", "", nil).header.Get("ETag")
+	for _, tag := range []string{first, "W/" + first} {
+		assert.Empty(t, k.want(http.StatusNotModified, get, chat+"/messages", "", nil, "If-None-Match", tag).body)
+	}
+	k.walk(
 		ask{remove, "/v1/messages/" + message.String(), "", 204, ""},
 		ask{remove, "/v1/messages/" + message.String(), "", 404, "message_not_found"},
+	)
+	assert.NotEqual(t, first, k.want(http.StatusOK, get, chat+"/messages", "", nil, "If-None-Match", first).header.Get("ETag"))
+	k.walk(
 		ask{post, chat + "/clear", "", 200, `"cleared_seq":4|"brief_version":1`},
 		ask{post, "/v1/chats/prune", `{"older_than_days": 9}`, 200, `{"dry_run":false,"chats":0,"messages":0,"chat_ids":[]}`},
 		ask{post, "/v1/chats/prune", `{"older_than_days": 8, "dry_run": true}`, 200, `"dry_run":true,"chats":1,"messages":3,"chat_ids":["` + made.ID.String()},

@@ -66,7 +66,7 @@ export function Talk({ account, device, session, serverTools }: Props) {
   );
 }
 
-type Attempt = (deed: Promise<void>) => void;
+type Attempt = (deed: Promise<unknown>) => void;
 
 interface Said {
   message: ChatMessage;

@@ -40,12 +40,19 @@ export function answerAll({ chatId = '', messageId = '', text, parts }: Turn): v
 }
 
 export function Screen(): string {
-  const { messages, send, approve, deny } = useChat({ api, tools });
+  const { messages, error, send, stop, retry, loadOlder, approve, deny } = useChat({ api, tools, onError: ({ code }) => void code.length });
+  const why: Error | undefined = error;
+  const deeds: (() => Promise<unknown>)[] = [stop, retry, loadOlder];
+  void send('Hello', { model_variant: 'deep-dive', tool_choice: 'none', files: [{ path: 'a.txt', content: 'A' }], tags: ['a'], tools: [] });
+  // @ts-expect-error there is no such field
+  void send('Hello', { modelVariant: 'deep-dive' });
+  // @ts-expect-error a variant has a name
+  void send('Hello', { model_variant: 1 });
   for (const { callId, name } of messages.at(-1)?.calls ?? []) void (name === 'order_taxi' ? approve(callId) : deny(callId, 'No.'));
   const { memories, forget } = useMemories(api);
   void send('Hello').catch((error) => error instanceof ThroughlineError && error.retryAfter?.toFixed());
   void forget(memories[0]?.id ?? '');
   // @ts-expect-error a message has a status of its own
   const odd: 'read' = messages[0]?.status;
-  return odd;
+  return odd + String(why) + deeds.length;
 }

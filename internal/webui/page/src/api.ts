@@ -2,9 +2,8 @@ import { createContext } from 'preact';
 import { useContext } from 'preact/hooks';
 import type { Config } from './config';
 import { watchedFetch } from './reach';
-import { SessionOver, type Session } from './session';
-import { Turns } from './talk/turns';
-import { createClient, ThroughlineError, type Api, type Client } from './throughline';
+import { SessionOver, storageKey, type Session } from './session';
+import { createClient, openOutbox, ThroughlineError, type Api, type Client, type Outbox } from './throughline';
 
 /** Who is signed in, and what calls the API for them. */
 export interface SignedIn {
@@ -14,7 +13,7 @@ export interface SignedIn {
   models: string[];
   /** Another one of the same user after they signed in again. */
   session: Session;
-  turns: Turns;
+  outbox: Promise<Outbox>;
   /** Signs out, and says why where the user signs in. */
   leave(why: string): Promise<void>;
 }
@@ -39,7 +38,8 @@ export function connect(config: Config, session: Session, onOver: () => void, le
         throw error;
       }),
   };
-  const signedIn: SignedIn = { api, client: createClient(api), models: config.model_variants, session, turns: new Turns(api, session.userId), leave };
+  const outbox = openOutbox({ storage: localStorage, api, key: storageKey(session.userId, 'turns') });
+  const signedIn: SignedIn = { api, client: createClient(api), models: config.model_variants, session, outbox, leave };
   return signedIn;
 }
 

@@ -36,18 +36,17 @@ export function App() {
       await signOut(entered);
       setWhy(said);
     });
-    entered.turns.open();
     setSignedIn(entered);
   }
 
   function leave() {
-    signedIn?.turns.close();
+    void signedIn?.outbox.then((box) => box.close());
     setSignedIn(undefined);
     setOver(false);
   }
 
   async function signOut(of = signedIn) {
-    of?.turns.close();
+    (await of?.outbox)?.close();
     await of?.session.signOut();
     leave();
   }

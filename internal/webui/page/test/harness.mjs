@@ -76,6 +76,12 @@ export async function isAccessible(tab, where) {
   });
 }
 
+/** How many turns the tab's outbox holds. */
+export const unsent = (tab) => tab.evaluate(() => {
+  const name = Object.keys(localStorage).find((key) => key.endsWith('.turns'));
+  return name ? JSON.parse(localStorage.getItem(name)).length : 0;
+});
+
 /** Nothing is wider than the window, so no one has to scroll sideways. */
 export async function fits(tab) {
   const wide = () => tab.evaluate(() => {

@@ -1,5 +1,5 @@
 /** What a person does in a chat. The model is the stage of talk_test.go. */
-import { assert, BASE, call, desktop, eventually, isAccessible, newBrowser, open, phone, picture, run } from './harness.mjs';
+import { assert, BASE, call, desktop, eventually, isAccessible, newBrowser, open, phone, picture, run, unsent } from './harness.mjs';
 
 const stage = async (path) => assert.equal((await fetch(process.env.STAGE + path, { method: 'POST' })).status, 200);
 const release = (name) => stage(`/release?name=${encodeURIComponent(name)}`);
@@ -77,6 +77,33 @@ await run({
     await second.close();
   },
 
+  async 'another device follows by itself'() {
+    const second = await open(await newBrowser(), chat);
+    await replies(second).first().waitFor();
+    await say(tab, 'hold the pegs');
+    await reads(words(second), 'One two three');
+    await reads(asked(second).last(), 'hold the pegs');
+    await release('hold the pegs');
+    for (const one of [tab, second]) await reads(words(one), held);
+    await tab.getByRole('button', { name: 'Send' }).waitFor();
+    await second.context().close();
+  },
+
+  async 'Return ends a word that is composed, and a line on a phone'() {
+    await composer(tab).fill('にほん');
+    await composer(tab).evaluate((input) => {
+      for (const composed of [{ isComposing: true }, { keyCode: 229 }]) input.dispatchEvent(new KeyboardEvent('keydown', { key: 'Enter', bubbles: true, ...composed }));
+    });
+    await eventually(async () => assert.equal(await composer(tab).inputValue(), 'にほん'));
+    await composer(tab).fill('');
+    const touched = await newBrowser({ hasTouch: true, isMobile: true });
+    const phone = await open(touched, chat);
+    await composer(phone).fill('One line');
+    await composer(phone).press('Enter');
+    await eventually(async () => assert.equal(await composer(phone).inputValue(), 'One line\n'));
+    await touched.close();
+  },
+
   async 'a reply that broke off is tried again, and replaced'() {
     await say(tab, 'fail once');
     await tab.locator('.failure').getByRole('button', { name: 'Try again' }).waitFor();
@@ -88,7 +115,7 @@ await run({
     await reads(words(tab), 'The second attempt worked.');
     await tab.getByRole('button', { name: 'Send' }).waitFor();
     await eventually(async () => assert.equal(await asked(tab).filter({ hasText: 'fail once' }).count(), 1));
-    await eventually(async () => assert.equal(await replies(tab).count(), 3));
+    await eventually(async () => assert.equal(await replies(tab).count(), 4));
   },
 
   async 'a message that the model refuses is stored, and tried again'() {
@@ -104,7 +131,7 @@ await run({
     await reads(words(tab), /refuse once/);
     await tab.getByRole('button', { name: 'Send' }).waitFor();
     await eventually(async () => assert.equal(await asked(tab).filter({ hasText: 'refuse once' }).count(), 1));
-    await eventually(async () => assert.equal(await replies(tab).count(), 4));
+    await eventually(async () => assert.equal(await replies(tab).count(), 5));
   },
 
   async 'Markdown is drawn'() {
@@ -258,12 +285,12 @@ await run({
     await eventually(async () => assert.equal(await asked(tab).filter({ hasText: 'Rather not' }).count(), 0));
     await say(tab, 'Sent from a tunnel');
     await tab.getByText('What you write is kept').waitFor();
-    await eventually(async () => assert.equal(await tab.evaluate(() => Object.keys(localStorage).filter((key) => key.includes('.turn.')).length), 1));
+    await eventually(async () => assert.equal(await unsent(tab), 1));
     await stage('/start');
     await tab.reload();
     await reads(asked(tab).last(), 'Sent from a tunnel');
     await tab.getByRole('button', { name: 'Send' }).waitFor();
-    await tab.waitForFunction(() => !Object.keys(localStorage).some((key) => key.includes('.turn.')));
+    await eventually(async () => assert.equal(await unsent(tab), 0));
   },
 
   async 'signing out leaves nothing'() {

@@ -9,19 +9,13 @@ import { WhyChip } from './explaining';
 import type { Message } from './messages';
 import { usePast } from './past';
 
-export interface Changes {
-  change: (message: Message) => void;
-  remove: (id: string) => void;
-}
-
 /** What can be done with a stored message. */
-export function Actions({ message, change, remove, edit }: Changes & { message: Message; edit: () => void }) {
-  const { client, models } = useClient();
+export function Actions({ message, edit }: { message: Message; edit: () => void }) {
+  const { models } = useClient();
   const past = usePast();
   const [problem, setProblem] = useState('');
   const [question, ask] = useQuestion(setProblem);
   const { id, role, rating, pinned } = message;
-  const path = { message_id: id };
   const variant = (message.metadata as { model_variant?: string } | null)?.model_variant;
   const again = role === 'assistant' && message.reply_to !== null;
 
@@ -30,17 +24,8 @@ export function Actions({ message, change, remove, edit }: Changes & { message: 
     await deed().then(tellChange, (error) => setProblem(sayError(error)));
   }
 
-  const rate = (value: 1 | -1) =>
-    attempt(async () => {
-      const { data } = await client.POST('/v1/messages/{message_id}/feedback', { params: { path }, body: { rating: rating === value ? 0 : value } });
-      change(data);
-    });
-
-  const pin = () =>
-    attempt(async () => {
-      const { data } = await client.PATCH('/v1/messages/{message_id}', { params: { path }, body: { pinned: !pinned } });
-      change(data);
-    });
+  const rate = (value: 1 | -1) => attempt(() => past.chat.rate(id, rating === value ? 0 : value));
+  const pin = () => attempt(() => past.chat.pin(id, !pinned));
 
   async function forget() {
     const sure = await confirm({
@@ -50,8 +35,7 @@ export function Actions({ message, change, remove, edit }: Changes & { message: 
     });
     if (!sure) return;
     await attempt(async () => {
-      await client.DELETE('/v1/messages/{message_id}', { params: { path } });
-      remove(id);
+      await past.chat.delete(id);
       announce('The message is deleted.');
     });
   }

@@ -20,6 +20,8 @@ export function tooLong(text: string): string {
   return `A message has at most ${MOST_CHARACTERS.toLocaleString()} characters. Attach a longer text as a file.`;
 }
 
+export const isTouched = () => matchMedia('(pointer: coarse)').matches;
+
 /** Whether the next composer has the keyboard from the start: a chat that has just begun takes the place of a new one. */
 let typing = false;
 
@@ -30,15 +32,16 @@ interface Props {
   waits: boolean;
   /** What went wrong in the chat. */
   trouble: string;
+  /** A text that is to be written again, such as of a message that was not sent. */
+  back?: { text: string };
   onSend: (draft: Draft) => void;
-  /** Resolves with a text that is to be written again. */
-  onStop: () => Promise<string | undefined>;
+  onStop: () => void;
   /** What stands below. */
   children?: ComponentChildren;
 }
 
 /** Where a message is written. Unsent text survives a reload. */
-export function Composer({ chatId, running, waits, trouble, onSend, onStop, children }: Props) {
+export function Composer({ chatId, running, waits, trouble, back, onSend, onStop, children }: Props) {
   const { session } = useClient();
   const key = storageKey(session.userId, `draft.${chatId ?? 'new'}`);
   const [content, setContent] = useState(() => localStorage.getItem(key) ?? '');
@@ -51,6 +54,9 @@ export function Composer({ chatId, running, waits, trouble, onSend, onStop, chil
     if (typing) input.current!.focus();
     typing = false;
   }, []);
+  useEffect(() => {
+    if (back) write([back.text, content].filter(Boolean).join('\n'));
+  }, [back]);
 
   function write(text: string) {
     setContent(text);
@@ -70,15 +76,15 @@ export function Composer({ chatId, running, waits, trouble, onSend, onStop, chil
     input.current!.focus();
   }
 
-  async function stop() {
-    const back = await onStop();
-    if (back) write([back, content].filter(Boolean).join('\n'));
+  function stop() {
+    onStop();
     input.current!.focus();
   }
 
-  /** Return sends where there is a keyboard; on a phone it begins a new line, as everywhere there. */
+  /** Return sends; on a phone it begins a new line, as everywhere there. While a word is composed it takes the word: Safari says so by 229. */
   function pressed(event: KeyboardEvent) {
-    if (event.key === 'Enter' && !event.shiftKey && !event.isComposing && matchMedia('(pointer: fine)').matches) send(event);
+    const composes = event.isComposing || event.keyCode === 229;
+    if (event.key === 'Enter' && !event.shiftKey && !composes && !isTouched()) send(event);
   }
 
   async function attach(event: Event) {

@@ -2,151 +2,111 @@ import { useLocation } from 'preact-iso';
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { sayError, useClient } from '../api';
 import { tellChange, useRefresh } from '../changes';
-import { cancel, claimCall, isOver, type CallAnswer, type KnownReply, type Schemas, type Turn } from '../throughline';
+import { ThroughlineError, useChat, type CallAnswer, type Chat, type ChatMessage, type Schemas } from '../throughline';
 import { announce } from '../ui/announce';
 import { ChatBar } from '../ui/chatbar';
 import { Icon } from '../ui/icon';
 import { useTitle } from '../ui/title';
-import { Composer, type Draft } from './composer';
+import { Composer, isTouched, type Draft } from './composer';
 import { ExplainingProvider, WhyPanel } from './explaining';
 import { Greeting, ModelPicker, Starters } from './home';
-import { RunningTurn, StoredMessage } from './message';
-import { useMessages, useSteadyScroll, type Message } from './messages';
-import { PastProvider, usePastOf } from './past';
+import { RunningMessage, StoredMessage } from './message';
+import { useSteadyScroll } from './messages';
+import { isRunning, PastProvider, usePastOf } from './past';
 import { AnsweringProvider } from './reply';
 import { ChatSettings } from './settings';
 import { Missing, Problem, Skeleton } from './states';
-import { useTurns } from './turns';
 
-type Chat = Schemas['Chat'];
-
-/** Names this tab to the devices that may answer the same calls. */
-let here: string | undefined;
+type About = Schemas['Chat'];
 
 /** One chat, or the one that begins with the next message. */
 export function Conversation({ chatId, home }: { chatId?: string; home: boolean }) {
-  const { api, models, turns } = useClient();
+  const { api, models, outbox } = useClient();
   const { route } = useLocation();
-  const [chat, setChat] = useChat(chatId);
-  const history = useMessages(chatId);
-  const running = useTurns(turns, chatId);
+  const [about, setAbout] = useAbout(chatId);
+  const chat = useChat({ api, chatId, outbox, onError: tellChange, onFinish: ended });
+  const { messages, error, status } = chat;
   const [temporary, setTemporary] = useState(false);
   const [chosen, setChosen] = useState<string>();
   const [problem, setProblem] = useState('');
-  const begun = useRef<string | undefined>(undefined); // the message that begins a chat here
-  const { shown, loose } = together(history.messages ?? [], running);
-  const size = shown.length + loose.reduce((sum, turn) => sum + 1 + turn.text.length + (turn.parts?.length ?? 0) + turn.status.length, 0);
-  const { leaveEnd, toEnd } = useSteadyScroll(shown[0]?.id, size);
-  const busy = running.find((turn) => !isOver(turn));
-  const waits = !busy && [...shown, ...loose].at(-1)?.status === 'awaiting';
-  const answering = useMemo(() => ({ busy: Boolean(busy), answer }), [chatId, Boolean(busy)]);
-  const begins = !chatId && loose.length === 0;
-  const atHome = home && begins;
-  const model = chosen ?? lastModel(history.messages) ?? models[0];
+  const [back, giveBack] = useState<{ text: string }>();
+  const size = messages.reduce((sum, message) => sum + 1 + message.content.length + (message.parts?.length ?? 0) + message.status.length, 0);
+  const { leaveEnd, toEnd } = useSteadyScroll(messages[0]?.id, size);
+  const busy = isRunning(chat);
+  const open = messages.at(-1)?.calls?.map(({ callId }) => callId).join(' ') ?? '';
+  const answering = useMemo(() => ({ busy, open: open.split(' '), answer }), [chat.answer, busy, open]);
   const [explained, explain] = useState<string | undefined>(useLocation().query.why);
   const explaining = useMemo(() => ({ id: explained, explain }), [explained]);
-  const past = usePastOf(chatId, history, begin, setProblem);
+  const begins = !chatId && messages.length === 0;
+  const model = chosen ?? lastModel(messages) ?? models[0];
+  const past = usePastOf(chat, begin, failed);
+  const isGone = status === 'failed' && error instanceof ThroughlineError && [400, 404, 410].includes(error.status);
 
-  useTitle(chat?.title ?? (chatId ? 'Chat' : 'New chat'));
-  useWatched(history.messages);
-  useEnds(running, history.refresh, setProblem);
-  useTarget(history, leaveEnd);
+  useTitle(about?.title ?? (chatId ? 'Chat' : 'New chat'));
+  useTarget(chat, leaveEnd, (why) => setProblem(sayError(why)));
 
   // As soon as the server has made the chat, this is its page.
-  useEffect(() => turns.subscribe(() => {
-    const turn = chatId ? undefined : turns.named(begun.current);
-    if (turn?.chatId) route(`/app/chats/${turn.chatId}`, true);
-  }), [chatId]);
-
-  // A message shown from the server's list needs no turn any more.
   useEffect(() => {
-    for (const turn of running) if (isOver(turn) && turn.status !== 'failed' && !loose.includes(turn)) turns.drop(turn);
-  });
-  useEffect(() => {
-    for (const turn of running) if (isPast(turn, history.messages ?? [])) turns.drop(turn);
-  }, [history.messages]);
+    if (!chatId && chat.chatId) route(`/app/chats/${chat.chatId}`, true);
+  }, [chat.chatId]);
 
   /** A reply begins: it is shown at the end, and who has a keyboard may write there. */
   function begin() {
     setProblem('');
     toEnd();
-    if (matchMedia('(pointer: fine)').matches) document.getElementById('write')?.focus();
+    if (!isTouched()) document.getElementById('write')?.focus();
   }
+
+  function failed(why: string, text?: string) {
+    setProblem(why);
+    if (text) giveBack({ text });
+  }
+
+  /** What is done with the chat; says what went wrong. */
+  const attempt = (deed: Promise<unknown>) => void deed.catch((why) => setProblem(sayError(why)));
 
   function send({ content, files }: Draft) {
-    const clientMessageId = crypto.randomUUID();
-    const options = { ...(files.length > 0 && { files }), ...(temporary && { remember: false }), ...(models.length > 1 && { model_variant: model }) };
-    begun.current = clientMessageId;
     begin();
-    turns.send({ clientMessageId, content, chatId, options });
+    attempt(chat.send(content, { ...(files.length > 0 && { files }), ...(temporary && { remember: false }), ...(models.length > 1 && { model_variant: model }) }));
   }
 
-  /** A result is claimed first: another device may be at it. */
-  async function answer(reply: KnownReply, callId: string, given: CallAnswer) {
-    try {
-      const claim = (here ??= crypto.randomUUID());
-      if (!('approved' in given)) await claimCall(reply.messageId, callId, claim, api);
-      begin();
-      turns.answer(reply, callId, 'approved' in given ? given : { ...given, claim });
-    } catch (error) {
-      setProblem(sayError(error));
-      void history.refresh();
-    }
+  function answer(callId: string, given: CallAnswer) {
+    begin();
+    if ('output' in given) attempt(chat.answer(callId, given.output));
+    else if ('error' in given) attempt(chat.deny(callId, given.error));
+    else attempt(given.approved ? chat.approve(callId) : chat.deny(callId, given.reason));
   }
 
-  /** The text of a message that the server does not have yet is given back. */
-  async function stop(): Promise<string | undefined> {
-    try {
-      if (busy!.chatId) {
-        await cancel(busy!.chatId, api);
-        return undefined;
-      }
-    } catch (error) {
-      if (!(error instanceof TypeError) || busy!.cursor) {
-        setProblem(sayError(error));
-        return undefined;
-      }
-    }
-    turns.drop(busy!);
-    return busy!.content;
-  }
+  const stop = () => attempt(chat.stop().then((text) => text && giveBack({ text })));
 
-  if (history.gone) {
-    const expired = history.gone === 'chat_expired';
-    return (
-      <section class="conversation">
-        <Missing title={expired ? 'This chat has expired' : 'This chat is not here'}>
-          {expired ? history.problem : 'It was deleted, or the link is not whole.'}
-        </Missing>
-      </section>
-    );
-  }
+  if (isGone) return <section class="conversation"><NoChat why={error} /></section>;
+  const atHome = home && begins;
   return (
     <ExplainingProvider value={explaining}>
     <section class={begins ? 'conversation begins' : 'conversation'} aria-labelledby={atHome ? 'greeting' : 'chat'}>
-      {!atHome && <ChatHead chat={chat} chatId={chatId} begins={begins} onChange={setChat} />}
-      {chatId && !history.messages && loose.length === 0 && history.problem ? <Problem said={history.problem} again={history.refresh} /> : (
+      {!atHome && <ChatHead chat={about} chatId={chatId} begins={begins} onChange={setAbout} />}
+      {error && messages.length === 0 ? <Problem said={sayError(error)} again={() => attempt(status === 'failed' ? chat.retry() : chat.refresh())} /> : (
         <PastProvider value={past}><AnsweringProvider value={answering}>
           <a class="skip" href="#write">Skip to writing</a>
           <div class={busy ? 'messages busy' : 'messages'}>
-            {history.hasOlder && <Older load={history.older} first={shown[0]?.id} />}
+            {chat.hasOlder && <Older load={() => attempt(chat.loadOlder())} first={messages[0]?.id} />}
             {begins && <Greeting temporary={temporary} setTemporary={setTemporary} />}
-            {chatId && !history.messages && loose.length === 0 && <Skeleton of="messages" lines={[42, 92, 84, 61, 35, 90, 73]} />}
-            {shown.map((message) => ( // the versions of a message follow the same one, and are one place
-              <StoredMessage key={message.parent_id ?? 'first'} message={message} change={history.change} remove={history.remove} />
-            ))}
-            {loose.map((turn) => (
-              <RunningTurn
-                key={turn.clientMessageId ?? turn.messageId}
-                turn={turn}
-                asked={shown.some((message) => message.id === askedBy(turn, shown))}
-                failed={history.messages?.findLast((message) => isBroken(message) && message.reply_to === askedBy(turn, shown))}
-                retry={() => turns.retry(turn)}
-                drop={() => turns.drop(turn)}
-              />
-            ))}
+            {status === 'loading' && messages.length === 0 && <Skeleton of="messages" lines={[42, 92, 84, 61, 35, 90, 73]} />}
+            {messages.map((message, at) => { // the versions of a message follow the same one, and are one place
+              const { stored, key } = message;
+              if (stored && isSettled(message, at === messages.length - 1)) return <StoredMessage key={stored.parent_id ?? 'first'} message={stored} />;
+              return <RunningMessage key={key} message={message} chatId={chatId} retry={() => attempt(chat.retry())} drop={() => attempt(chat.drop(key))} />;
+            })}
           </div>
-          <Composer chatId={chatId} running={Boolean(busy)} waits={waits} trouble={problem || history.problem} onSend={send} onStop={stop}>
+          <Composer
+            chatId={chatId}
+            running={busy}
+            waits={messages.at(-1)?.status === 'awaiting'}
+            trouble={problem || (error ? sayError(error) : '')}
+            back={back}
+            onSend={send}
+            onStop={stop}
+          >
             <ModelPicker models={models} chosen={model} onChoose={setChosen} />
           </Composer>
           {begins && <Starters onChoose={(content) => send({ content, files: [] })} />}
@@ -158,109 +118,65 @@ export function Conversation({ chatId, home }: { chatId?: string; home: boolean 
   );
 }
 
+function NoChat({ why }: { why: ThroughlineError }) {
+  if (why.code === 'chat_expired') return <Missing title="This chat has expired">{sayError(why)}</Missing>;
+  return <Missing title="This chat is not here">It was deleted, or the link is not whole.</Missing>;
+}
+
 /** Which model answered last: it goes on, unless another is chosen. */
-function lastModel(messages: Message[] = []): string | undefined {
-  const last = messages.findLast(({ role }) => role === 'assistant');
-  return (last?.metadata as { model_variant?: string } | undefined)?.model_variant;
+function lastModel(messages: readonly ChatMessage[]): string | undefined {
+  const last = messages.findLast(({ stored }) => stored?.role === 'assistant');
+  return (last?.stored?.metadata as { model_variant?: string } | undefined)?.model_variant;
 }
 
-/** The stored messages to show, and the turns that they do not hold yet. Of their replies the turns show the latest. */
-function together(messages: Message[], turns: Turn[]): { shown: Message[]; loose: Turn[] } {
-  const stored = new Map(messages.map((message) => [message.id, message]));
-  const loose = turns.filter((turn) => {
-    const reply = turn.messageId ? stored.get(turn.messageId) : undefined;
-    if (reply?.status === 'awaiting') return turn.status !== 'awaiting' || (turn.parts?.length ?? 0) > (reply.parts?.length ?? 0);
-    return turn.status === 'failed' || !reply || reply.status === 'streaming';
-  });
-  const byTurn = new Set(loose.flatMap((turn) => [turn.messageId, askedBy(turn, messages)]));
-  const shown = withoutReplaced(messages, loose).filter((one) => one.status !== 'streaming'
-    && (one.role === 'user' || !(byTurn.has(one.id) || (isBroken(one) && byTurn.has(one.reply_to ?? '')))));
-  return { shown, loose };
+/** A reply that has ended. */
+function ended({ content, status }: ChatMessage) {
+  if (status === 'complete') announce(`Reply: ${content}`);
+  tellChange();
 }
 
-/** The list is not read again before a turn is over that takes messages out of it. One that was refused takes none. */
-function withoutReplaced(messages: Message[], turns: Turn[]): Message[] {
-  const turn = turns.find((one) => one.options?.replaces && (one.messageId || one.status !== 'failed'));
-  const at = messages.findIndex(({ id }) => id === turn?.options?.replaces);
-  return at < 0 ? messages : messages.slice(0, turn!.content === undefined ? at + 1 : at);
+/** Whether a message is as it is stored. Why the last one failed, and what to do about it, is known here alone. */
+function isSettled({ stored, status, failure }: ChatMessage, isLast: boolean): boolean {
+  return stored!.status === status && status !== 'streaming' && !(failure && isLast);
 }
 
-const isBroken = ({ status }: Message) => status === 'failed' || status === 'interrupted';
-
-/** Whether the conversation went on since a turn failed, or back to what was before it. */
-function isPast({ status, messageId, userMessageId }: Turn, messages: Message[]): boolean {
-  const last = messages.at(-1);
-  if (status !== 'failed' || !messageId || !userMessageId || !last) return false;
-  return last.id !== userMessageId && (last.reply_to !== userMessageId || !isBroken(last));
-}
-
-/** The stored message of the user that a turn is about. The server stores it before it answers, also with a failure. */
-function askedBy(turn: Turn, messages: Message[]): string | undefined {
-  if (turn.userMessageId || turn.status !== 'failed') return turn.userMessageId;
-  const last = messages.findLast((message) => message.role === 'user');
-  return last?.content === turn.content ? last?.id : undefined;
-}
-
-function useChat(chatId: string | undefined): [Chat | undefined, (chat: Chat) => void] {
+function useAbout(chatId: string | undefined): [About | undefined, (chat: About) => void] {
   const { client } = useClient();
-  const [chat, setChat] = useState<Chat>();
+  const [about, setAbout] = useState<About>();
 
   async function read() {
     if (!chatId) return;
     const { data } = await client.GET('/v1/chats/{chat_id}', { params: { path: { chat_id: chatId } } });
-    setChat(data);
+    setAbout(data);
   }
 
   const attempt = () => void read().catch(() => {}); // reading its messages fails as well, and says why
   useEffect(attempt, [chatId]);
   useRefresh(attempt, [chatId]);
-  return [chat, setChat];
-}
-
-/** Follows a reply that runs for another device. */
-function useWatched(messages: Message[] | undefined) {
-  const { turns } = useClient();
-  useEffect(() => {
-    const last = messages?.at(-1);
-    if (last?.status === 'streaming') turns.watch({ chatId: last.chat_id, messageId: last.id });
-  }, [messages]);
-}
-
-/** Says a reply when it is complete, and has it read from the server. It may begin and end without having been drawn. */
-function useEnds(running: Turn[], refresh: () => void, failed: (why: string) => void) {
-  const known = useRef(new WeakMap<Turn, string>());
-  useEffect(() => {
-    for (const turn of running.filter(isOver)) {
-      const end = `${turn.messageId} ${turn.status}`;
-      if (known.current.get(turn) === end) continue;
-      known.current.set(turn, end);
-      if (turn.status === 'complete') announce(`Reply: ${turn.text}`);
-      if (turn.status === 'awaiting' && turn.failure) failed(sayError(turn.failure)); // another answer came first
-      refresh();
-      tellChange();
-    }
-  });
+  return [about, setAbout];
 }
 
 /** Goes to the message that the address names. */
-function useTarget(history: ReturnType<typeof useMessages>, leaveEnd: () => void) {
+function useTarget(chat: Chat, leaveEnd: () => void, failed: (why: unknown) => void) {
   const { query } = useLocation();
   const sought = query.message ?? query.why ?? query.seq;
-  const loaded = history.messages !== undefined;
-  useEffect(() => {
-    if (!sought || !loaded) return;
-    const isIt = (message: Message) => message.id === (query.message ?? query.why) || String(message.seq) === query.seq;
+  const loaded = chat.status !== 'loading';
+
+  async function find() {
     leaveEnd();
-    void history.until(isIt).then(() => setTimeout(() => {
-      const found = history.latest().find(isIt);
-      const element = found && document.getElementById(`message-${found.id}`);
-      element?.scrollIntoView({ block: 'center' });
-      element?.focus({ preventScroll: true });
-    }, 50)); // when it is drawn
+    const found = await chat.find(({ id, seq }) => id === (query.message ?? query.why) || String(seq) === query.seq);
+    await new Promise((resolve) => setTimeout(resolve, 50)); // it is drawn
+    const element = document.getElementById(`message-${found?.id}`);
+    element?.scrollIntoView({ block: 'center' });
+    element?.focus({ preventScroll: true });
+  }
+
+  useEffect(() => {
+    if (sought && loaded) void find().catch(failed);
   }, [sought, loaded]);
 }
 
-function ChatHead({ chat, chatId, begins, onChange }: { chat?: Chat; chatId?: string; begins: boolean; onChange: (chat: Chat) => void }) {
+function ChatHead({ chat, chatId, begins, onChange }: { chat?: About; chatId?: string; begins: boolean; onChange: (chat: About) => void }) {
   const [changing, setChanging] = useState(false);
   const notes = chat && (
     <>
@@ -278,12 +194,12 @@ function ChatHead({ chat, chatId, begins, onChange }: { chat?: Chat; chatId?: st
 }
 
 /** Loads older messages when it comes into view, and again when it stays there and `first` is another one; or when pressed. */
-function Older({ load, first }: { load: () => Promise<void>; first?: string }) {
+function Older({ load, first }: { load: () => void; first?: string }) {
   const button = useRef<HTMLButtonElement>(null);
   useEffect(() => {
-    const observer = new IntersectionObserver(([entry]) => entry.isIntersecting && void load(), { rootMargin: '200px' });
+    const observer = new IntersectionObserver(([entry]) => entry.isIntersecting && load(), { rootMargin: '200px' });
     observer.observe(button.current!);
     return () => observer.disconnect();
   }, [first]);
-  return <button type="button" class="quiet older" ref={button} onClick={() => void load()}>Earlier messages</button>;
+  return <button type="button" class="quiet older" ref={button} onClick={load}>Earlier messages</button>;
 }

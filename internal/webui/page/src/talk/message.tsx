@@ -1,11 +1,11 @@
 import { memo } from 'preact/compat';
 import { useRef, useState } from 'preact/hooks';
 import { isConflict, sayError } from '../api';
-import type { Part, Turn } from '../throughline';
+import type { ChatMessage, Part } from '../throughline';
 import { Boundary } from '../ui/boundary';
 import { Icon } from '../ui/icon';
 import { When } from '../ui/when';
-import { Actions, useQuestion, Versions, type Changes } from './actions';
+import { Actions, useQuestion, Versions } from './actions';
 import { Editor } from './editor';
 import { useExplaining } from './explaining';
 import type { Message } from './messages';
@@ -15,7 +15,7 @@ import { Plain } from './words';
 const speakers = { user: 'You', assistant: 'Reply', system: 'Instructions', tool: 'Tool' } as const;
 
 /** A stored message. One that cannot be drawn is shown as its text, and those around it as they are. */
-export const StoredMessage = memo(function StoredMessage(props: Changes & { message: Message }) {
+export const StoredMessage = memo(function StoredMessage(props: { message: Message }) {
   const { id, role, content } = props.message;
   return <Boundary instead={<Broken role={role} id={`message-${id}`} text={content} />}><Stored {...props} /></Boundary>;
 }, (before, after) => before.message === after.message || JSON.stringify(before.message) === JSON.stringify(after.message));
@@ -31,7 +31,7 @@ function Broken({ role, id, text }: { role: Message['role']; id?: string; text: 
 }
 
 /** A stored message, and what can be done with it. */
-function Stored({ message, ...changes }: Changes & { message: Message }) {
+function Stored({ message }: { message: Message }) {
   const { id, role, content, parts, status, created_at: at, pinned, files } = message;
   const [editing, setEditing] = useState(false);
   const article = useRef<HTMLElement>(null);
@@ -51,19 +51,18 @@ function Stored({ message, ...changes }: Changes & { message: Message }) {
       {files.map((file) => <p class="attached" key={file.path}><Icon name="file" /> <bdi>{file.path}</bdi></p>)}
       {note && <p class="note">{note}</p>}
       {pinned && <p class="note"><Icon name="pin" /> Pinned: it stays in what the model reads.</p>}
-      {!editing && <Actions message={message} edit={() => setEditing(true)} {...changes} />}
+      {!editing && <Actions message={message} edit={() => setEditing(true)} />}
     </article>
   );
 }
 
 function Said({ message: { id, chat_id, role, content, parts, status } }: { message: Message }) {
   if (role !== 'assistant') return <Plain text={content} />;
-  const reply = { chatId: chat_id, messageId: id, text: content, parts: (parts as Part[] | null) ?? undefined };
-  return <Reply reply={reply} state={status === 'awaiting' ? 'awaiting' : 'over'} />;
+  return <Reply reply={{ chatId: chat_id, messageId: id, text: content, parts: parts ?? undefined }} state={status === 'awaiting' ? 'awaiting' : 'over'} />;
 }
 
 /** Whether a call was left without an answer. */
-const isLeft = ({ status }: NonNullable<Message['parts']>[number]) => status === 'skipped' || status === 'expired';
+const isLeft = (part: Part) => part.type === 'tool_result' && (part.status === 'skipped' || part.status === 'expired');
 
 const notes: Partial<Record<Message['status'], string>> = {
   cancelled: 'You stopped this reply.',
@@ -72,51 +71,42 @@ const notes: Partial<Record<Message['status'], string>> = {
 };
 
 interface RunningProps {
-  turn: Turn;
-  /** Its message of the user is shown as it is stored. */
-  asked: boolean;
-  /** The reply that failed, as it is stored. */
-  failed?: Message;
+  message: ChatMessage;
+  chatId?: string;
   retry: () => void;
   drop: () => void;
 }
 
-/** A turn that is not over, or not stored as far as this tab knows. */
-export function RunningTurn({ turn, asked, ...failure }: RunningProps) {
-  const { status } = turn;
+/** A message that is being sent, or a reply that runs or failed here. */
+export function RunningMessage({ message, chatId = '', ...failure }: RunningProps) {
+  const { id = '', role, content, parts, status } = message;
   const runs = status === 'waiting' || status === 'streaming';
-  const state = runs || status === 'awaiting' ? status : 'over';
+  if (role === 'user') return <article class="message user"><h2 class="unseen">You</h2><Plain text={content} /></article>;
   return (
     <>
-      {turn.content && !asked && (
-        <article class="message user">
-          <h2 class="unseen">You</h2>
-          <Plain text={turn.content} />
-        </article>
-      )}
-      {(turn.text || turn.parts || runs) && (
+      {(content || parts || runs) && (
         <article class="message assistant" aria-busy={runs}>
           <h2 class="unseen">Reply</h2>
-          <Boundary instead={<Plain text={turn.text} />}>
-            <Reply reply={{ ...turn, chatId: turn.chatId!, messageId: turn.messageId! }} state={state} />
+          <Boundary instead={<Plain text={content} />}>
+            <Reply reply={{ chatId, messageId: id, text: content, parts }} state={runs || status === 'awaiting' ? status : 'over'} />
           </Boundary>
           {runs && <p class="typing"><span class="unseen">The reply is being written.</span><i /><i /><i /></p>}
         </article>
       )}
-      {turn.status === 'failed' && <Failed turn={turn} {...failure} />}
+      {status === 'failed' && <Failed message={message} {...failure} />}
     </>
   );
 }
 
 /** Why a reply failed, and the ways on: once more, or back to the version before. */
-function Failed({ turn: { failure }, failed, retry, drop }: Omit<RunningProps, 'asked'>) {
+function Failed({ message: { failure, stored }, retry, drop }: Omit<RunningProps, 'chatId'>) {
   const [problem, setProblem] = useState('');
   const [question, ask] = useQuestion(setProblem);
   return (
     <>
       <div class="failure" role="alert">
         <p>{problem || (isConflict(failure) ? sayError(failure) : failure?.message || 'The reply failed.')}</p>
-        {failed && <Versions message={failed} ask={ask} />}
+        {stored && <Versions message={stored} ask={ask} />}
         {failure?.retryable && <button type="button" onClick={retry}>Try again</button>}
         <button type="button" class="quiet" onClick={drop}>Dismiss</button>
       </div>

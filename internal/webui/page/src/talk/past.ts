@@ -1,13 +1,15 @@
 /** What changes the past of a chat: an edited message, another reply, another version. Nothing of it is deleted. */
 import { createContext } from 'preact';
-import { useContext, useMemo } from 'preact/hooks';
-import { isConflict, sayError, useClient, type SignedIn } from '../api';
+import { useContext, useMemo, useRef } from 'preact/hooks';
+import { sayError, useClient, type SignedIn } from '../api';
 import { tellChange } from '../changes';
-import { isOver } from '../throughline';
+import type { Chat } from '../throughline';
 import { announce } from '../ui/announce';
-import type { Message, useMessages } from './messages';
+import type { Message } from './messages';
 
 export interface Past {
+  /** What is done with messages. */
+  chat: Pick<Chat, 'rate' | 'pin' | 'delete'>;
   /** What an edit or another version of a message takes away; empty where that is its own turn, and nothing is forgotten. */
   leaving(message: Message): Promise<string>;
   edit(message: Message, content: string): void;
@@ -23,51 +25,44 @@ export const PastProvider = PastContext.Provider;
 export const usePast = () => useContext(PastContext)!;
 
 /** The past of a chat. It stays the same object, so that messages are not drawn again for it. */
-export function usePastOf(chatId: string | undefined, history: ReturnType<typeof useMessages>, begin: () => void, failed: (why: string) => void): Past {
-  const { client, turns } = useClient();
+export function usePastOf(chat: Chat, begin: () => void, failed: (why: string, text?: string) => void): Past {
+  const { client } = useClient();
+  const latest = useRef(chat);
+  latest.current = chat;
 
   return useMemo(() => {
-    const { latest, refresh } = history;
-    const from = (message: Message) => latest().filter(({ seq }) => seq >= message.seq);
-    const replies = (reply: Message) => latest().slice(latest().findIndex(({ id }) => id === reply.reply_to) + 1);
-    const last = () => latest().at(-1)!.id;
+    const rows = () => latest.current.messages.flatMap(({ stored }) => stored ?? []);
+    const from = (message: Message) => rows().filter(({ seq }) => seq >= message.seq);
+    const replies = (reply: Message) => rows().slice(rows().findIndex(({ id }) => id === reply.reply_to) + 1);
 
-    /** A reply that failed is no more what the conversation ends with. */
-    function dropFailed() {
-      for (const turn of turns.of(chatId)) if (turn.status === 'failed') turns.drop(turn);
-    }
-
-    function replace(replaces: string, content?: string, variant?: string) {
-      if (turns.of(chatId).some((turn) => !isOver(turn))) throw new Error('A reply is being written. Wait for its end, or stop it.');
-      dropFailed();
+    function replace(deed: () => Promise<void>, text?: string) {
+      if (isRunning(latest.current)) throw new Error('A reply is being written. Wait for its end, or stop it.');
       begin();
-      const options = { replaces, last_message_id: last(), ...(variant && { model_variant: variant }) };
-      turns.send({ clientMessageId: crypto.randomUUID(), content, chatId, options }, content === undefined ? replaces : undefined);
+      deed().catch((error) => failed(sayError(error), text));
     }
 
     async function select(message: Message, step: number) {
       failed('');
-      const { data } = await client.GET('/v1/messages/{message_id}/versions', { params: { path: { message_id: message.id } } });
-      const wanted = data.versions[message.version - 1 + step];
-      await client.POST('/v1/messages/{message_id}/select', { params: { path: { message_id: wanted.id } }, body: { last_message_id: last() } });
-      dropFailed();
-      await refresh();
+      const { versions } = await chat.versions(message.id);
+      const wanted = versions[message.version - 1 + step];
+      await chat.select(wanted.id);
       announce(`Version ${wanted.version} of ${wanted.versions}`);
       tellChange();
     }
 
     return {
+      chat,
       leaving: (message) => sayLeaving(client, from(message)),
       leavingReply: (reply) => sayLeaving(client, replies(reply)),
-      edit: (message, content) => replace(message.id, content),
-      again: (reply, variant) => replace(reply.reply_to!, undefined, variant),
-      select: (message, step) => select(message, step).catch(async (error) => {
-        if (isConflict(error)) await refresh();
-        failed(sayError(error));
-      }),
+      edit: (message, content) => replace(() => chat.edit(message.id, content), content),
+      again: (reply, variant) => replace(() => chat.regenerate(reply.reply_to!, { model_variant: variant })),
+      select: (message, step) => select(message, step).catch((error) => failed(sayError(error))),
     };
-  }, [chatId]);
+  }, [chat.edit]);
 }
+
+/** Whether a reply is on its way. */
+export const isRunning = ({ messages }: Chat) => ['waiting', 'streaming'].includes(messages.at(-1)?.status ?? '');
 
 /** What goes with messages, of which the first one is replaced, in a sentence or two. */
 async function sayLeaving(client: SignedIn['client'], leaving: Message[]): Promise<string> {

@@ -12,7 +12,9 @@ import { Formatted } from './words';
 interface Answering {
   /** A reply is being written: none that is stored waits any more. */
   busy: boolean;
-  answer(reply: KnownReply, callId: string, answer: CallAnswer): void;
+  /** The ids of the calls that can be answered. */
+  open: readonly string[];
+  answer(callId: string, answer: CallAnswer): void;
 }
 
 const AnsweringContext = createContext<Answering | undefined>(undefined);
@@ -24,7 +26,7 @@ type Send = (answer: CallAnswer) => void;
 const announced = new Set<string>();
 
 export function Reply({ reply, state: given }: { reply: KnownReply; state: ReplyState }) {
-  const { busy, answer } = useContext(AnsweringContext)!;
+  const { busy, open, answer } = useContext(AnsweringContext)!;
   const { messageId, text = '', parts = [] } = reply;
   const state = given === 'awaiting' && busy ? 'over' : given;
 
@@ -32,8 +34,8 @@ export function Reply({ reply, state: given }: { reply: KnownReply; state: Reply
   useEffect(() => state === 'over' ? undefined : announceNew(messageId, pieces, state), [parts.length, state]);
 
   if (pieces.length === 0) return <Formatted text={text} />;
-  const sendTo = (callId: string) => (given: CallAnswer) => answer(reply, callId, given);
-  return <>{pieces.map((piece, at) => <Shown key={at} piece={piece} state={state} sendTo={sendTo} />)}</>;
+  const sendTo = (callId: string) => (given: CallAnswer) => answer(callId, given);
+  return <>{pieces.map((piece, at) => <Shown key={at} piece={piece} state={state} open={open} sendTo={sendTo} />)}</>;
 }
 
 function announceNew(messageId: string, pieces: Piece[], state: ReplyState): void {
@@ -47,10 +49,10 @@ function announceNew(messageId: string, pieces: Piece[], state: ReplyState): voi
   if (said.length > 0) announce(said.join(' '));
 }
 
-function Shown({ piece, state, sendTo }: { piece: Piece; state: ReplyState; sendTo: (callId: string) => Send }) {
+function Shown({ piece, state, open, sendTo }: { piece: Piece; state: ReplyState; open: readonly string[]; sendTo: (callId: string) => Send }) {
   switch (piece.kind) {
     case 'text': return <Formatted text={piece.text} />;
-    case 'call': return <CallCard call={piece.call} reply={state} send={sendTo(piece.call.part.call_id)} />;
+    case 'call': return <CallCard call={piece.call} reply={state} canAnswer={open.includes(piece.call.part.call_id)} send={sendTo(piece.call.part.call_id)} />;
     case 'thought': return <details class="thought"><summary>Thought about it</summary><Formatted text={piece.text} /></details>;
     case 'sources': return <Sources sources={piece.sources} />;
   }
@@ -69,10 +71,9 @@ const says: Record<CallState, string> = {
   skipped: 'Skipped: the conversation went on',
 };
 
-function CallCard({ call, reply, send }: { call: Call; reply: ReplyState; send: Send }) {
+function CallCard({ call, reply, canAnswer, send }: { call: Call; reply: ReplyState; canAnswer: boolean; send: Send }) {
   const { part, approval, result } = call;
   const state = stateOf(call, reply);
-  const canAnswer = reply === 'streaming' || reply === 'awaiting';
   const name = nameOf(part);
   return (
     <div class="call" role="group" aria-label={`${name}: ${says[state]}`} data-state={state}>
