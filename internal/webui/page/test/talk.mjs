@@ -92,7 +92,8 @@ await run({
   async 'Return ends a word that is composed, and a line on a phone'() {
     await composer(tab).fill('にほん');
     await composer(tab).evaluate((input) => {
-      for (const composed of [{ isComposing: true }, { keyCode: 229 }]) input.dispatchEvent(new KeyboardEvent('keydown', { key: 'Enter', bubbles: true, ...composed }));
+      for (const composed of [{ isComposing: true }, { keyCode: 229 }])
+        input.dispatchEvent(new KeyboardEvent('keydown', { key: 'Enter', bubbles: true, ...composed }));
     });
     await eventually(async () => assert.equal(await composer(tab).inputValue(), 'にほん'));
     await composer(tab).fill('');

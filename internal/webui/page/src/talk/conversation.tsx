@@ -45,6 +45,11 @@ export function Conversation({ chatId, home }: { chatId?: string; home: boolean 
   useTitle(about?.title ?? (chatId ? 'Chat' : 'New chat'));
   useTarget(chat, leaveEnd, (why) => setProblem(sayError(why)));
 
+  // Who asks for a new chat writes next.
+  useEffect(() => {
+    if (!chatId && !home && !isTouched()) document.getElementById('write')?.focus();
+  }, [chatId, home]);
+
   // As soon as the server has made the chat, this is its page.
   useEffect(() => {
     if (!chatId && chat.chatId) route(`/app/chats/${chat.chatId}`, true);
@@ -67,7 +72,8 @@ export function Conversation({ chatId, home }: { chatId?: string; home: boolean 
 
   function send({ content, files }: Draft) {
     begin();
-    attempt(chat.send(content, { ...(files.length > 0 && { files }), ...(temporary && { remember: false }), ...(models.length > 1 && { model_variant: model }) }));
+    const named = models.length > 1 && { model_variant: model };
+    attempt(chat.send(content, { ...(files.length > 0 && { files }), ...(temporary && { remember: false }), ...named }));
   }
 
   function answer(callId: string, given: CallAnswer) {

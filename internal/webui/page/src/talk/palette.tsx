@@ -72,7 +72,13 @@ function Search({ onClose }: { onClose: () => void }) {
 
   let place = 0;
   return (
-    <dialog class="palette" ref={dialog} aria-label="Search" onClose={onClose} onClick={(event) => event.target === event.currentTarget && event.currentTarget.close()}>
+    <dialog
+      class="palette"
+      ref={dialog}
+      aria-label="Search"
+      onClose={onClose}
+      onClick={(event) => event.target === event.currentTarget && event.currentTarget.close()}
+    >
       <div class="palette-head">
         <Icon name="search" />
         <input
