@@ -8,8 +8,8 @@ import (
 
 // subject is what follows the first article of a sentence, up to a mark, in six words at most; opening are its first words.
 var (
-	subject = regexp.MustCompile(`(?i)\b(?:an?|the|my|our|(?:m|d|s|uns)?ein(?:e[nmrs]?)?|unsere?[nmrs]?|d(?:er|ie|as|en|em))\s+([\pL\d'’-]+(?:\s+[\pL\d'’-]+){1,5})`)
 	opening = regexp.MustCompile(`[\pL\d'’-]+(?:\s+[\pL\d'’-]+){1,5}`)
+	subject = regexp.MustCompile(`(?i)\b(?:an?|the|my|our|[mds]?ein(?:e[nmrs]?)?|unsere?[nmrs]?|d(?:er|ie|as|en|em))\s+(` + opening.String() + `)`)
 )
 
 // title returns what the user has named first.
