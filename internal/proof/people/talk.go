@@ -180,9 +180,6 @@ func (t *Talk) Answer(r *offline.Request) offline.Answer {
 		if t.NoVectorIn > 0 && rand.IntN(t.NoVectorIn) == 0 { //nolint:gosec // spreads failures
 			return offline.Answer{Fault: offline.Fault500}
 		}
-	case offline.KindTitle:
-		said := marks.FindAllString(r.Text, -1)
-		return offline.Answer{Text: strings.Join(said[:min(len(said), 12)], " "), Latency: wait}
 	case offline.KindTopic, offline.KindSummary:
 		if r.Kind == offline.KindTopic {
 			t.reads(r.Text, wait)
