@@ -43,8 +43,10 @@ type WorkerConfig struct {
 	// Topics keeps the topics of conversations, Compactor summarizes and packs them; nil for no topics.
 	Topics    *topics.Assigner
 	Compactor *topics.Compactor
-	Metrics   *metrics.Metrics
-	Logger    *slog.Logger
+	// Titler gives chats their titles; nil for no titles but those of first messages.
+	Titler  *topics.Titler
+	Metrics *metrics.Metrics
+	Logger  *slog.Logger
 	// Concurrency is how many jobs of chats run at once in this process.
 	Concurrency int
 	// PollOnly finds jobs without LISTEN, which does not work through a transaction pooler. River would start

@@ -58,6 +58,11 @@ func (c *WorkerConfig) compactTopic(ctx context.Context, job *river.Job[Args]) o
 	return engineOutcome(report.Result, report, err)
 }
 
+func (c *WorkerConfig) titleChat(ctx context.Context, job *river.Job[Args]) outcome {
+	again, err := c.Titler.Title(ctx, job.Args.ChatID)
+	return outcome{again: again, err: err}
+}
+
 // assignAgain is when a chat is tried again whose topics another worker changes.
 const assignAgain = time.Second
 

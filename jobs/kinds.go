@@ -19,7 +19,7 @@ import (
 const (
 	// QueueMemory is for folds; WorkerConfig.Concurrency of them run at once.
 	QueueMemory = "memory"
-	// QueueMemories is for extract_memories, compact_topic and update_memory_graph, which wait for a model; half of
+	// QueueMemories is for extract_memories, compact_topic, title_chat and update_memory_graph, which wait for a model; half of
 	// WorkerConfig.Concurrency of them run at once.
 	QueueMemories = "memories"
 	// QueueTopics is for index_turns and assign_topics, which ask no model and wait for none; half of WorkerConfig.Concurrency of them
@@ -110,6 +110,7 @@ func (c *WorkerConfig) kinds() []kind {
 
 		{name: work.AssignTopics, queue: QueueTopics, attempts: maxAttempts, once: true, timeout: sweepTimeout, off: c.Topics == nil, run: c.assignTopics},
 		{name: work.CompactTopic, queue: QueueMemories, attempts: fewAttempts, once: true, off: c.Compactor == nil, run: c.compactTopic},
+		{name: work.TitleChat, queue: QueueMemories, attempts: fewAttempts, once: true, off: c.Titler == nil, run: c.titleChat},
 		{
 			name: work.DecayTopics, queue: QueueMaintenance, attempts: 1, once: true, timeout: topicsTimeout, off: c.Topics == nil, run: c.decayTopics,
 			schedule: every(topicsInterval, c.Topics != nil),

@@ -338,6 +338,7 @@ type ListQuery struct {
 	After *Cursor `query:"cursor,omitempty" nullable:"false" description:"next_cursor of the page before."`
 	// Tag is one that the chats must have; "" for any or none.
 	Tag            string `query:"tag" trim:"" maxLength:"64" description:"Only chats that have this tag."`
+	Words          string `query:"q" trim:"" maxLength:"500" description:"Only chats whose title has this in it, in any case."`
 	IncludeExpired bool   `query:"include_expired" default:"false" description:"true lists expired chats as well."`
 }
 

@@ -227,6 +227,7 @@ func (a *App) makeWorker() error {
 	}
 	a.keepMemories(&config, maintenance, insert)
 	a.keepTopics(&config, maintenance, insert)
+	a.keepTitles(&config)
 	a.worker, err = jobs.NewWorker(a.workPool, config)
 	return err
 }
@@ -282,6 +283,9 @@ func (a *App) makeServer(ctx context.Context, inserter *jobs.Client) error {
 	}
 	enqueueImported := enqueue
 	enqueueImported.Fold = insert.OfChat(work.FoldBrief, work.Later) // no user is talking there yet
+	if a.config.ChatTitles > 0 {
+		enqueue.Title = insert.Title(a.config.ChatTitles)
+	}
 	a.readForMemories(&enqueue, insert)
 	extracts := postgres.NewExtracts(a.pool, enqueue)
 	var turns chat.Store = postgres.NewTurns(a.pool, a.config.Memory, enqueue)

@@ -46,6 +46,16 @@ func (a *App) keepTopics(worker *jobs.WorkerConfig, maintenance *postgres.Mainte
 	})
 }
 
+// keepTitles adds what gives chats their titles; nothing where CHAT_TITLES is off.
+func (a *App) keepTitles(worker *jobs.WorkerConfig) {
+	if a.config.ChatTitles > 0 {
+		worker.Titler = &topics.Titler{
+			Store: postgres.NewTitles(a.workPool), Writer: a.model, Model: a.config.Summary.Model, Rest: a.config.ChatTitles,
+			Metrics: a.metrics, Logger: a.logger,
+		}
+	}
+}
+
 // makeUserTopics returns what users see of topics and change. Topics that are there can be seen where there are no new ones.
 func (a *App) makeUserTopics(insert postgres.Insert) *postgres.UserTopics {
 	options := postgres.UserTopicsOptions{Settings: a.config.Topics.Settings}

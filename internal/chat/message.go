@@ -22,7 +22,6 @@ const (
 	MaxSources       = 20
 	MaxSourceContent = 8_000
 	maxSourceLabel   = 2_000 // title and URL
-	maxTitle         = 80
 	MaxFiles         = 20
 	MaxFileBytes     = 256 << 10
 	MaxToolName      = 64
@@ -70,7 +69,7 @@ type Message struct {
 
 // Settings of a new chat.
 type Settings struct {
-	// Title is made of the chat's first message when it is empty.
+	// Title is made by the database, of the chat's first message, when it is empty.
 	Title        string
 	SystemPrompt *string // nil for none
 	Tags         []string
@@ -90,7 +89,7 @@ func (m *Message) settings(defaults memory.ChatDefaults) Settings {
 		settings = *m.NewChat
 	}
 	if strings.TrimSpace(settings.Title) == "" {
-		settings.Title = Title(m.Content)
+		settings.Title = ""
 	}
 	return settings
 }
@@ -154,23 +153,6 @@ func checkSource(wrong map[string]any, i int, source prompt.Source) {
 	if utf8.RuneCountInString(source.Title) > maxSourceLabel || utf8.RuneCountInString(source.URL) > maxSourceLabel {
 		wrong[field] = fmt.Sprintf("title and url may have at most %d characters", maxSourceLabel)
 	}
-}
-
-// Title returns a chat's title: the first line of its first message, cut at a word end within 80 characters.
-func Title(content string) string {
-	line, _, _ := strings.Cut(strings.TrimSpace(content), "\n")
-	line = strings.TrimSpace(line)
-	runes := []rune(line)
-	if len(runes) <= maxTitle {
-		return line
-	}
-	// From maxTitle, not maxTitle-1: a space right after the longest title means that it ends with a word.
-	for cut := maxTitle; cut > 0; cut-- {
-		if unicode.IsSpace(runes[cut]) {
-			return strings.TrimRightFunc(string(runes[:cut]), unicode.IsSpace)
-		}
-	}
-	return string(runes[:maxTitle])
 }
 
 // Cursor is the position in a reply that a reader has reached.

@@ -8,51 +8,16 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
-	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 
 	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/prompt"
 )
-
-func TestTitle(t *testing.T) {
-	t.Parallel()
-	a80 := strings.Repeat("a", 80)
-	for _, c := range []struct{ name, content, want string }{
-		{"short", "How do buses work?", "How do buses work?"},
-		{"first line", "\n\n  First line \r\nsecond", "First line"},
-		{"exactly full", a80, a80},
-		{"one word too long", a80 + "b", a80},
-		{"a word ends at the limit", a80 + " b", a80},
-		{"a word ends one past the limit", strings.Repeat("a", 40) + " " + strings.Repeat("b", 40) + " c", strings.Repeat("a", 40)},
-		{"spaces before the cut", strings.Repeat("a", 70) + "    " + strings.Repeat("b", 40), strings.Repeat("a", 70)},
-		{"other spaces", strings.Repeat("a", 70) + "\u2003" + strings.Repeat("b", 40), strings.Repeat("a", 70)},
-		{"characters, not bytes", strings.Repeat("é", 80) + "x", strings.Repeat("é", 80)},
-		{"no spaces in the language", strings.Repeat("日", 100), strings.Repeat("日", 80)},
-	} {
-		assert.Equalf(t, c.want, Title(c.content), "%s", c.name)
-	}
-}
-
-func TestTitleOfAnything(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		content := rapid.OneOf(rapid.String(), rapid.StringOfN(rapid.SampledFrom([]rune("aé日 \n\t👋")), 0, 300, -1)).Draw(t, "content")
-		title := Title(content)
-		if utf8.RuneCountInString(title) > maxTitle || title != strings.TrimSpace(title) || strings.Contains(title, "\n") {
-			t.Errorf("%q", title)
-		}
-		if !strings.HasPrefix(strings.TrimSpace(content), title) || title == "" && strings.TrimSpace(content) != "" {
-			t.Errorf("%q is not the beginning", title)
-		}
-	})
-}
 
 func TestMessageLimits(t *testing.T) {
 	t.Parallel()

@@ -30,8 +30,7 @@ func TestSendStartsATurn(t *testing.T) {
 		require.NoError(t, reply.WaitOpen(t.Context()))
 		turn := svc.store.turns[0]
 		want := NewTurn{
-			ChatID: turn.ChatID, NewChat: true, Settings: Settings{Title: "Hello there.",
-				Strategy: memory.StrategySummary}, UserMessageID: turn.UserMessageID, MessageID: turn.MessageID,
+			ChatID: turn.ChatID, NewChat: true, Settings: Settings{Strategy: memory.StrategySummary}, UserMessageID: turn.UserMessageID, MessageID: turn.MessageID,
 			Content: "Hello there.\nSecond line", ContentTokens: text.Tokens("Hello there.\nSecond line"),
 			Metadata: map[string]any{"screen": "home"}, ClientMessageID: clientID, Variant: "arco", Server: svc.id, Lease: 15 * time.Second,
 			SystemPromptRoom: turn.SystemPromptRoom, Variants: []string{"arco", "arco-pro"},

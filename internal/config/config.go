@@ -80,6 +80,8 @@ type Config struct {
 
 	LongTerm LongTerm
 	Topics   Topics
+	// ChatTitles is how long a chat of three turns rests before the model gives it a title; 0 for none.
+	ChatTitles time.Duration
 
 	RiverUI         bool
 	RiverUIUser     string
@@ -208,6 +210,7 @@ func Parse(lookup func(string) (string, bool), dev bool) (Config, error) {
 		EmbeddingBaseURL:  r.url("EMBEDDING_BASE_URL"),
 		LongTerm:          r.longTerm(),
 		Topics:            r.topics(),
+		ChatTitles:        r.titles(),
 		RiverUI:           r.boolean("RIVER_UI", dev),
 		RiverUIUser:       r.text("RIVER_UI_USER", ""),
 		RiverUIPassword:   r.text("RIVER_UI_PASSWORD", ""),
@@ -256,6 +259,17 @@ func (r *reader) topics() Topics {
 		KeepMessages:     r.number("TOPIC_KEEP_MESSAGES", set.KeepMessages, 1, most-1),
 	}}
 }
+
+// titles reads off, or a duration.
+func (r *reader) titles() time.Duration {
+	if r.text("CHAT_TITLES", "") == "off" {
+		return 0
+	}
+	return r.duration("CHAT_TITLES", DefaultChatTitles)
+}
+
+// DefaultChatTitles is how long a chat rests before it gets a title.
+const DefaultChatTitles = 10 * time.Second
 
 // DefaultExtractDelay is how long a chat rests before it is read for memories.
 const DefaultExtractDelay = 2 * time.Minute

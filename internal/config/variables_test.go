@@ -198,6 +198,8 @@ func variables(t *testing.T) []variable {
 		{name: "EMBEDDING_MODEL", field: func(c Config) any { return c.EmbeddingModel }, fallback: "text-embedding-3-small",
 			good: []accepted{{"nomic-embed-text:v1.5", "nomic-embed-text:v1.5"}, {" none ", ""}}},
 		webAddress("EMBEDDING_BASE_URL", func(c Config) any { return c.EmbeddingBaseURL }),
+		{name: "CHAT_TITLES", field: func(c Config) any { return c.ChatTitles }, fallback: 10 * time.Second,
+			good: []accepted{{"off", time.Duration(0)}, {"1m", time.Minute}}, bad: []string{"0", "auto", "-1s", "hunter2"}},
 		onOff("LONG_TERM_MEMORY", true, func(c Config) any { return c.LongTerm.On }),
 		duration("MEMORY_EXTRACT_DELAY", 2*time.Minute, func(c Config) any { return c.LongTerm.ExtractDelay }),
 		{name: "MEMORY_ARCHIVE_DELETE_DAYS", field: func(c Config) any { return c.LongTerm.ArchiveDeleteDays }, fallback: 0,

@@ -29,6 +29,8 @@ const (
 	// extractDelay is how long a chat rests before the offline model, which costs nothing, reads memories out of it. Two
 	// minutes, the usual delay, are long for somebody who looks on.
 	extractDelay = 5 * time.Second
+	// titleDelay is how long one rests before the offline model gives it a title.
+	titleDelay = time.Second
 )
 
 // Run runs everything on this machine: a private Postgres unless DATABASE_URL names one, migrations,
@@ -107,6 +109,9 @@ func startModels(ctx context.Context, cfg *config.Config, root string, logger *s
 	stopVectors := func() {}
 	if cfg.LongTerm.ExtractDelay == config.DefaultExtractDelay {
 		cfg.LongTerm.ExtractDelay = extractDelay
+	}
+	if cfg.ChatTitles == config.DefaultChatTitles {
+		cfg.ChatTitles = titleDelay
 	}
 	ours := (cfg.Recall || cfg.LongTerm.On) && cfg.EmbeddingModel == config.DefaultEmbeddingModel && cfg.EmbeddingBaseURL == ""
 	if ours {

@@ -69,7 +69,7 @@ func (h *History) FindChat(ctx context.Context, user auth.Principal, chatID uuid
 
 // ListChats reads a page and one chat more, which shows that there is a next page.
 func (h *History) ListChats(ctx context.Context, user auth.Principal, query api.ListQuery) (api.ChatPage, error) {
-	params := dbsqlc.ListChatsParams{IncludeExpired: query.IncludeExpired, Tag: query.Tag, Most: query.Limit + 1}
+	params := dbsqlc.ListChatsParams{IncludeExpired: query.IncludeExpired, Tag: query.Tag, Words: query.Words, Most: query.Limit + 1}
 	if query.After != nil {
 		params.AsOf, params.Activity = &query.After.AsOf, &query.After.Activity
 		params.ChatID = uuid.NullUUID{UUID: query.After.ChatID, Valid: true}

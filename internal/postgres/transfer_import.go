@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"math"
 	"slices"
 	"time"
 
@@ -77,7 +78,7 @@ func (i *chatImport) begin() (id uuid.UUID, created bool, err error) {
 	batch = &pgx.Batch{}
 	dbsqlc.InsertChat.Queue(batch, dbsqlc.InsertChatParams{
 		ID: chat.ID, UserID: i.user, CreatedAt: &chat.CreatedAt,
-		Title: chat.Title, SystemPrompt: chat.SystemPrompt, Metadata: chat.Metadata, Tags: chat.Tags, ToolName: chat.ToolName,
+		Title: chat.Title, TitleSeq: titleSeq(chat.TitledBy), SystemPrompt: chat.SystemPrompt, Metadata: chat.Metadata, Tags: chat.Tags, ToolName: chat.ToolName,
 		MemoryStrategy: &chat.MemoryStrategy, TtlHours: chat.TTLHours, MaxTurns: chat.MaxTurns, Remember: chat.Remember, Topics: chat.Topics,
 		Recall: chat.Recall,
 	}).Exec(affects(1, &created))
@@ -88,6 +89,17 @@ func (i *chatImport) begin() (id uuid.UUID, created bool, err error) {
 		err = fault.New(fault.ImportInvalid, "A chat of the file cannot be imported: its id is taken.")
 	}
 	return id, created, err
+}
+
+// titleSeq says whose the title of an imported chat is. One that a model made goes whichever message loses its words.
+func titleSeq(by string) *int64 {
+	switch by {
+	case "first_message":
+		return new(int64(0))
+	case "model":
+		return new(int64(math.MaxInt64))
+	}
+	return nil
 }
 
 // add inserts rows, most of them in one round trip.

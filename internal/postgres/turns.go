@@ -44,6 +44,8 @@ type Enqueue struct {
 	// Extract inserts a job that runs at a time, and the zero time is now. ExtractDelay is how long a chat rests before.
 	Extract      func(ctx context.Context, tx pgx.Tx, chatID uuid.UUID, at time.Time) error
 	ExtractDelay time.Duration
+	// Title inserts the job that has the model give a chat a title; nil for none.
+	Title func(ctx context.Context, tx pgx.Tx, chatID uuid.UUID) error
 }
 
 // remembers reports whether there is long-term memory.
@@ -339,7 +341,7 @@ func (t *Turns) SaveReply(ctx context.Context, user auth.Principal, reply chat.F
 }
 
 // dueJobs are the jobs that a changed chat needs.
-type dueJobs struct{ fold, index, extract, extractAtOnce bool }
+type dueJobs struct{ fold, index, extract, extractAtOnce, title bool }
 
 // enqueueLast ends a transaction that changed a chat: it enqueues the jobs that are due.
 func (s foldingStore) enqueueLast(ctx context.Context, tx pgx.Tx, chatID uuid.UUID) error {
@@ -365,6 +367,7 @@ func (s foldingStore) queueDue(batch *pgx.Batch, chatID uuid.UUID, due *dueJobs)
 		due.index = row.UnindexedTurns >= indexAfter && s.enqueue.Index != nil
 		due.extractAtOnce = row.UnreadTurns >= extractAfter
 		due.extract = due.extractAtOnce || row.UnreadTurns > 0 && !row.ExtractDue
+		due.title = row.Untitled && s.enqueue.Title != nil
 	})
 }
 
@@ -382,6 +385,9 @@ func (s foldingStore) enqueueDue(ctx context.Context, tx pgx.Tx, chatID uuid.UUI
 	}
 	if err == nil && due.extract {
 		err = s.enqueue.enqueueExtraction(ctx, tx, chatID, due.extractAtOnce)
+	}
+	if err == nil && due.title {
+		err = s.enqueue.Title(ctx, tx, chatID)
 	}
 	return err
 }

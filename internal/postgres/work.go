@@ -36,6 +36,13 @@ func (i Insert) Compact(ctx context.Context, tx pgx.Tx, chatID, topicID uuid.UUI
 	return i(ctx, tx, work.Job{Name: work.CompactTopic, ChatID: chatID, TopicID: topicID, Priority: work.Repair})
 }
 
+// Title returns what inserts a chat's title_chat, to run when it has rested.
+func (i Insert) Title(rest time.Duration) func(context.Context, pgx.Tx, uuid.UUID) error {
+	return func(ctx context.Context, tx pgx.Tx, chatID uuid.UUID) error {
+		return i(ctx, tx, work.Job{Name: work.TitleChat, ChatID: chatID, Priority: work.Repair, At: time.Now().Add(rest)})
+	}
+}
+
 // Embed inserts a user's embed_memories.
 func (i Insert) Embed(ctx context.Context, tx pgx.Tx, userID uuid.UUID) error {
 	return i(ctx, tx, work.Job{Name: work.EmbedMemories, UserID: userID, Priority: work.Now})

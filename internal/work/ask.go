@@ -22,7 +22,7 @@ type Asker interface {
 
 // Question is one call of the model: its instructions and one input of the user's role.
 type Question struct {
-	// Purpose says what the call is for: extract, consolidate, entities or rewrite.
+	// Purpose says what the call is for: extract, consolidate, entities, rewrite or title.
 	Purpose             string
 	Model               string
 	Instructions, Input string

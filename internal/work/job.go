@@ -28,6 +28,8 @@ const (
 	// same.
 	DecayTopics = "decay_topics"
 	MergeTopics = "merge_topics"
+	// TitleChat gives a chat a title.
+	TitleChat = "title_chat"
 	// SweepBriefs repairs what crashes leave and inserts missing jobs. Reembed asks for vectors again after another model was
 	// configured.
 	SweepBriefs = "sweep_briefs"

@@ -12,11 +12,11 @@ select id, system_prompt, memory_strategy, max_turns, tool_name, turn_count, exp
 -- connection broke after an earlier attempt, or another import of the same file was faster: this waits until that one ends.
 -- An imported chat has a created_at. Its revived_at is now, because by the dates of its messages it would be expired.
 insert into public.chats (id, user_id, title, system_prompt, metadata, tags, memory_strategy, tool_name, ttl_hours, max_turns, remember, topics, recall,
-                          created_at, revived_at)
+                          title_seq, created_at, revived_at)
 select sqlc.arg(id)::uuid, sqlc.arg(user_id)::uuid, sqlc.arg(title)::text, sqlc.narg(system_prompt)::text, coalesce(sqlc.narg(metadata)::jsonb, '{}'),
        coalesce(sqlc.narg(tags)::text[], '{}'), coalesce(sqlc.narg(memory_strategy)::text, 'summary'), sqlc.narg(tool_name)::text,
        sqlc.narg(ttl_hours)::int, sqlc.narg(max_turns)::int, coalesce(sqlc.narg(remember)::boolean, true), coalesce(sqlc.narg(topics)::text, 'auto'),
-       coalesce(sqlc.narg(recall)::text, 'all'), coalesce(sqlc.narg(created_at)::timestamptz, now()),
+       coalesce(sqlc.narg(recall)::text, 'all'), sqlc.narg(title_seq)::bigint, coalesce(sqlc.narg(created_at)::timestamptz, now()),
        case when sqlc.narg(created_at)::timestamptz is not null and sqlc.narg(ttl_hours)::int is not null then now() end
  where not exists (select from public.messages m
                     where m.user_id = sqlc.arg(user_id) and m.client_message_id = sqlc.narg(client_message_id))

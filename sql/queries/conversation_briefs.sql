@@ -27,7 +27,7 @@ select b.version, b.covered_seq, b.brief_tokens as tokens, b.pending_tokens, b.p
 -- name: ReadCounters :one
 -- unindexed_turns is that of simple chats, which have no folds, and of chats with topics; it is counted up to index_after. unread_turns are those
 -- that were not read for memories, counted up to extract_after, which is 0 without long-term memory, unless the chat is due
--- at once already.
+-- at once already. Untitled is a chat that the model may give a title, at each third turn.
 select b.brief_tokens, b.pending_tokens, b.pending_turns, c.memory_strategy, c.max_turns, (c.tool_name is not null)::bool as from_tool,
        throughline.is_put_off('fold', b.chat_id)::bool as put_off,
        (case when c.memory_strategy = 'simple'
@@ -40,7 +40,8 @@ select b.brief_tokens, b.pending_tokens, b.pending_turns, c.memory_strategy, c.m
        (case when c.remember and b.extract_due_at is distinct from '-infinity' then (
          select count(*) from (select from public.messages m
                                 where m.chat_id = b.chat_id and m.seq > b.extracted_seq and m.role = 'user' and m.token_count > 0
-                                limit sqlc.arg(extract_after)::int) unread) else 0 end)::int as unread_turns
+                                limit sqlc.arg(extract_after)::int) unread) else 0 end)::int as unread_turns,
+       coalesce(c.title_seq = 0 and c.turn_count > b.cleared_turns and (c.turn_count - b.cleared_turns) % 3 = 0, false)::bool as untitled
   from public.conversation_briefs b join public.chats c on c.id = b.chat_id where b.chat_id = sqlc.arg(chat_id);
 
 -- name: WriteDraft :execrows

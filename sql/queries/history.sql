@@ -21,7 +21,8 @@ with placed as (
          end as activity, at.as_of
     from public.chats c, (select coalesce(sqlc.narg(as_of)::timestamptz, now()) as as_of) at
    where (sqlc.arg(include_expired)::bool or c.expires_at is null or c.expires_at > now())
-     and (sqlc.arg(tag)::text = '' or c.tags @> array[sqlc.arg(tag)::text])),
+     and (sqlc.arg(tag)::text = '' or c.tags @> array[sqlc.arg(tag)::text])
+     and (sqlc.arg(words)::text = '' or strpos(lower(c.title), lower(sqlc.arg(words)::text)) > 0)),
 page as (
   select p.id, p.activity, p.as_of from placed p
    where sqlc.narg(as_of)::timestamptz is null or (p.activity, p.id) < (sqlc.narg(activity)::timestamptz, sqlc.narg(chat_id)::uuid)
@@ -36,7 +37,7 @@ select c.id, c.title, c.system_prompt, c.metadata, c.tags, c.memory_strategy, c.
 -- name: ChangeChat :execrows
 -- Null keeps a column that cannot be null; nullable columns have a set_ argument.
 update public.chats c
-   set title = coalesce(sqlc.narg(title), c.title),
+   set title = coalesce(sqlc.narg(title), c.title), title_seq = case when sqlc.narg(title) is null then c.title_seq end,
        metadata = coalesce(sqlc.narg(metadata), c.metadata),
        tags = coalesce(sqlc.narg(tags), c.tags),
        memory_strategy = coalesce(sqlc.narg(memory_strategy), c.memory_strategy),
@@ -85,7 +86,7 @@ select c.id, c.expires_at, coalesce(c.expires_at <= now(), false)::bool as expir
 -- Removes everything up to the chat's last message from the context, and records a revision. Does nothing if
 -- there is nothing to remove, while a reply runs, if the chat is expired, or if a policy of the app's keeps its
 -- user from changing it, which only asking for the lock, held already, tells. A running fold loses
--- its result.
+-- its result. A title that the model made is the first message's again.
 with cleared as (
   update public.conversation_briefs b
      set brief = '{"global_summary": "", "last_summarized_message_id": null}', brief_tokens = 0, version = b.version + 1,
@@ -95,7 +96,12 @@ with cleared as (
    where b.chat_id = sqlc.arg(chat_id) and c.id = b.chat_id and b.cleared_seq < c.last_seq
      and (c.expires_at is null or c.expires_at > now())
      and not exists (select from public.messages m where m.chat_id = b.chat_id and m.status = 'streaming')
-  returning b.chat_id, b.user_id, b.version, b.cleared_seq, old.covered_seq, old.pending_turns)
+  returning b.chat_id, b.user_id, b.version, b.cleared_seq, old.covered_seq, old.pending_turns),
+renamed as (
+  update public.chats c
+     set title = coalesce((select throughline.title_of(m.content) from public.messages m
+                            where m.chat_id = c.id and m.role = 'user' and m.token_count > 0 order by m.seq limit 1), ''), title_seq = -1
+    from cleared where c.id = cleared.chat_id and c.title_seq > 0)
 insert into public.conversation_brief_revisions (chat_id, user_id, version, kind, seq_from, seq_to, turns, global_summary,
        input_tokens, output_tokens, prompt_mode, prompt_ref, model, duration_ms, input_sha256)
 select cleared.chat_id, cleared.user_id, cleared.version, 'clear', cleared.covered_seq + 1, cleared.cleared_seq, cleared.pending_turns, '',

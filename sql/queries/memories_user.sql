@@ -176,22 +176,22 @@ update public.memory_sources s set fact = sqlc.arg(content)::text
  where s.user_id = (select throughline.uid()) and s.memory_id = sqlc.arg(id)::uuid and s.fact is distinct from sqlc.arg(content)::text;
 
 -- name: LockMemorysChats :exec
--- The chats whose briefs may hold what the memory was made of. Their rows are locked as a turn does, once no deletion can be in the
+-- The chats whose briefs or titles may hold what the memory was made of. Their rows are locked as a turn does, once no deletion can be in the
 -- way: see throughline.skip_rest.
 with kept as materialized (
   select c.id
     from public.chats c
-   where c.id in (select s.chat_id from public.memory_sources s join public.conversation_briefs b on b.chat_id = s.chat_id and s.seq <= b.covered_seq
+   where c.id in (select s.chat_id from public.memory_sources s
                    where s.user_id = (select throughline.uid()) and s.memory_id = sqlc.arg(id)::uuid)
    order by c.id
      for key share nowait)
 select c.id from public.chats c where c.id in (select kept.id from kept) order by c.id for no key update;
 
 -- name: RollBackBriefs :exec
--- Their briefs, to before the memory's first source there, before the memories are locked.
+-- Their briefs and titles, to before the memory's first source there, before the memories are locked.
 select throughline.roll_back(said.chat_id, said.seqs)
   from (select s.chat_id, array_agg(s.seq) as seqs
-          from public.memory_sources s join public.conversation_briefs b on b.chat_id = s.chat_id and s.seq <= b.covered_seq
+          from public.memory_sources s
          where s.user_id = (select throughline.uid()) and s.memory_id = sqlc.arg(id)::uuid
          group by s.chat_id order by s.chat_id) said;
 

@@ -3,7 +3,8 @@
 -- name: ExportChat :one
 -- row: bundle.Chat + last_seq, expires_at, expired, edits
 select id, title, system_prompt, metadata, tags, memory_strategy, ttl_hours, max_turns, tool_name, nullif(remember, true) as remember,
-  nullif(topics, 'auto') as topics, nullif(recall, 'all') as recall, created_at, updated_at,
+  nullif(topics, 'auto') as topics, nullif(recall, 'all') as recall,
+       (case when title_seq > 0 then 'model' when title_seq = 0 then 'first_message' else '' end)::text as titled_by, created_at, updated_at,
        last_message_at, last_seq, expires_at, (coalesce(expires_at <= now(), false))::bool as expired,
        coalesce((select b.edit_count from public.conversation_briefs b where b.chat_id = chats.id), 0)::bigint as edits
   from public.chats
@@ -111,7 +112,8 @@ select me.id, nullif(nullif(current_setting('request.jwt.claims', true), '')::js
 -- row: bundle.Chat + last_seq
 -- All chats of the user, expired ones too, the oldest first.
 select id, title, system_prompt, metadata, tags, memory_strategy, ttl_hours, max_turns, tool_name, nullif(remember, true) as remember,
-  nullif(topics, 'auto') as topics, nullif(recall, 'all') as recall, created_at, updated_at,
+  nullif(topics, 'auto') as topics, nullif(recall, 'all') as recall,
+       (case when title_seq > 0 then 'model' when title_seq = 0 then 'first_message' else '' end)::text as titled_by, created_at, updated_at,
        last_message_at, last_seq
   from public.chats
  where user_id = (select throughline.uid())

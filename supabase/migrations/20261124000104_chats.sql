@@ -72,6 +72,9 @@ create table public.chats (
   -- chat: prompts of the chat quote only its own turns. all: where none of them are about a question, those of the user's other
   -- chats.
   recall          text        not null default 'all',
+  -- Whose the title is. Null: a person's, which stays. 0: there is none yet, or it is the first line of the first message. Else the
+  -- model made it of the messages up to this seq, and it goes when one of them loses its words.
+  title_seq       bigint,
 
   constraint chats_pkey primary key (id),
   -- Nearly every other row belongs to a chat and is deleted with it; its user_id is checked by triggers and policies. Another
@@ -102,8 +105,9 @@ call throughline.protect('public.chats',
   clients => 'select, delete, insert (id, user_id, title, system_prompt, metadata, tags, memory_strategy, ttl_hours, max_turns, remember, topics, recall),
     update (title, system_prompt, metadata, tags, memory_strategy, ttl_hours, max_turns, remember, topics, recall)',
   server => 'select, insert, update, delete',
-  jobs => 'select', per_user => -0.05);
+  jobs => 'select, update (title, title_seq)', per_user => -0.05);
 
+-- Who changes a title alone is a person; the triggers on messages say -1. An empty title gives it back.
 create function throughline.keep_chat() returns trigger
 language plpgsql security invoker set search_path = '' as $$
 begin
@@ -111,6 +115,14 @@ begin
     least('9999-12-31 00:00Z', greatest(new.created_at, new.last_message_at, new.revived_at) + make_interval(hours => new.ttl_hours)) end;
   if tg_op = 'UPDATE' then
     new.updated_at := now();
+  end if;
+  if new.title_seq = -1 then
+    new.title_seq := 0;
+  elsif tg_op = 'UPDATE' and new.title <> old.title and new.title_seq is not distinct from old.title_seq then
+    new.title_seq := null;
+  end if;
+  if new.title = '' then
+    new.title_seq := 0;
   end if;
   return new;
 end

@@ -319,12 +319,15 @@ begin
 end
 $$;
 
--- The same at the wish of the user in the claims. SECURITY DEFINER: a user has no right to change revisions.
+-- The same at the wish of the user in the claims, and what becomes of the chat's title. SECURITY DEFINER: a user has no right to change
+-- revisions. The caller holds the lock of the chat.
 create function throughline.roll_back(chat uuid, seqs bigint[]) returns void
 language plpgsql volatile security definer set search_path = '' as $$
 begin
   perform from public.conversation_briefs b where b.chat_id = chat and b.user_id = (select throughline.uid()) for update;
   if found then
+    perform throughline.recount_chat(chat, 0, 0, null, null, renewed.title)
+       from throughline.renewed_title(chat, (select min(s.seq) from unnest(seqs) s (seq)), null) renewed (title) where renewed.title is not null;
     perform throughline.forget_summaries(chat, seqs);
   end if;
 end

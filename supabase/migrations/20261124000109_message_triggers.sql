@@ -84,15 +84,21 @@ language sql immutable security invoker set search_path = '' as $$
     from (select btrim(split_part(btrim(content, E' \t\r\n'), E'\n', 1), E' \t\r') as line) first
 $$;
 
--- The new title of a chat whose title is that of a message which lost its words: from what its first message is now, so that they do
--- not survive as the title. Null for another title, such as one that a person set, which stays. content is what the message held.
-create function throughline.renewed_title(chat_id uuid, content text) returns text
-language sql volatile security invoker set search_path = '' as $$
-  select coalesce((select throughline.title_of(m.content) from public.messages m
-                    where m.chat_id = c.id and m.role = 'user' and m.token_count > 0 order by m.seq limit 1), '')
-    from public.chats c
-   where c.id = $1 and c.title <> '' and c.title = throughline.title_of($2)
-     for no key update of c
+-- The new title of a chat whose title was made of messages that lost their words: from what its first message is now, so that they do
+-- not survive as the title. Null for another title, such as one of a person's own words, which stays. seq is of the first of them, content
+-- what the first one of the user held. The lock comes first: the model's title may be written at this moment.
+create function throughline.renewed_title(chat_id uuid, seq bigint, content text) returns text
+language plpgsql volatile security invoker set search_path = '' as $$
+declare
+  had record;
+begin
+  select c.title, c.title_seq into had from public.chats c where c.id = $1 for no key update;
+  if had.title_seq >= $2 or coalesce(had.title_seq, 0) = 0 and had.title <> '' and had.title = throughline.title_of($3) then
+    return coalesce((select throughline.title_of(m.content) from public.messages m
+                      where m.chat_id = $1 and m.role = 'user' and m.token_count > 0 order by m.seq limit 1), '');
+  end if;
+  return null;
+end
 $$;
 
 -- Adds to a chat's counters. Title is null where it stays: who names that column tells the user's other devices. All is one
@@ -108,7 +114,7 @@ begin
   else
     update public.chats c
        set last_seq = greatest(c.last_seq, $4), message_count = c.message_count + messages, turn_count = greatest(0, c.turn_count + turns),
-           last_message_at = greatest(c.last_message_at, last_at), title = $6
+           last_message_at = greatest(c.last_message_at, last_at), title = $6, title_seq = -1
      where c.id = $1;
   end if;
 end
@@ -245,17 +251,14 @@ begin
                      or n.status in ('streaming', 'awaiting') and o.status <> n.status) then
     return null;
   end if;
-  -- Not for replies, which are most updates.
-  if exists (select from old_messages o join new_messages n using (id) where 'user' in (o.role, n.role)) then
-    perform throughline.recount_chat(changed.chat_id, 0, changed.turns, null, null, changed.title)
-       from (select n.chat_id, sum((n.role = 'user' and n.token_count > 0)::int - (o.role = 'user' and o.token_count > 0)::int) as turns,
-                    (select throughline.renewed_title(e.chat_id, e.content) from old_messages e join new_messages a using (id)
-                      where e.chat_id = n.chat_id and e.role = 'user' and e.token_count > 0
-                        and (a.role <> 'user' or a.content <> e.content or a.token_count = 0)
-                      order by e.seq limit 1) as title
-               from old_messages o join new_messages n using (id) group by n.chat_id order by n.chat_id) changed
-      where changed.turns <> 0 or changed.title is not null;
-  end if;
+  perform throughline.recount_chat(changed.chat_id, 0, changed.turns, null, null, changed.title)
+     from (select n.chat_id, sum((n.role = 'user' and n.token_count > 0)::int - (o.role = 'user' and o.token_count > 0)::int) as turns,
+                  (select throughline.renewed_title(n.chat_id, min(e.seq), (array_agg(e.content order by e.seq) filter (where e.role = 'user'))[1])
+                     from old_messages e join new_messages a using (id)
+                    where e.chat_id = n.chat_id and e.token_count > 0 and (a.role <> e.role or a.content <> e.content or a.token_count = 0)
+                   having count(*) > 0) as title
+             from old_messages o join new_messages n using (id) group by n.chat_id order by n.chat_id) changed
+    where changed.turns <> 0 or changed.title is not null;
   perform from public.conversation_briefs
     where chat_id = any (array(select chat_id from new_messages)) order by chat_id for update;
   update public.conversation_briefs b
@@ -312,9 +315,10 @@ create function throughline.count_deleted_messages() returns trigger
 language plpgsql security definer set search_path = '' set enable_seqscan = off set jit = off set enable_nestloop = off as $$
 begin
   perform throughline.recount_chat(gone.chat_id, - gone.messages, - gone.turns, null, null,
-            (select throughline.renewed_title(o.chat_id, o.content) from old_messages o
-              where o.chat_id = gone.chat_id and o.role = 'user' and o.token_count > 0 order by o.seq limit 1))
-     from (select chat_id, count(*) as messages, count(*) filter (where role = 'user' and token_count > 0) as turns
+            throughline.renewed_title(gone.chat_id, gone.seq,
+              (select o.content from old_messages o where o.chat_id = gone.chat_id and o.seq = gone.first and o.role = 'user')))
+     from (select chat_id, count(*) as messages, count(*) filter (where role = 'user' and token_count > 0) as turns,
+                  min(seq) filter (where token_count > 0) as seq, min(seq) filter (where role = 'user' and token_count > 0) as first
              from old_messages group by chat_id order by chat_id) gone;
   -- Before the brief is locked: a reply that ends locks its row first.
   with recursive heirs (id, parent_id, moved_from) as (

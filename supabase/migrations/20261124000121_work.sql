@@ -203,7 +203,7 @@ language sql volatile security invoker set search_path = '' as $$
   with kinds (job_kind, work_kind, key, seconds) as (values
     ('fold_brief', 'fold', 'chat_id', null::float8), ('extract_memories', 'extract', 'chat_id', null),
     ('compact_topic', 'compact', 'topic_id', null), ('index_turns', null, null, null), ('assign_topics', null, null, null),
-    ('embed_turns', null, null, 240), ('embed_memories', null, null, 240), ('update_memory_graph', null, null, 240),
+    ('title_chat', null, null, 120), ('embed_turns', null, null, 240), ('embed_memories', null, null, 240), ('update_memory_graph', null, null, 240),
     ('decay_topics', null, null, 120), ('merge_topics', null, null, 120)),
   dead as (
     select d.id, k.work_kind, (d.args ->> k.key)::uuid as key

@@ -17,7 +17,8 @@ grant execute on function throughline.index_turns, throughline.is_put_off, throu
 grant execute on function throughline.close_parts, throughline.count_replaced, throughline.end_calls, throughline.find_memories,
   throughline.find_messages, throughline.first_memories, throughline.has_name, throughline.hold_account, throughline.index_rest,
   throughline.is_abandoned, throughline.is_user_name, throughline.keep_memories, throughline.recall_matches, throughline.recall_nearness,
-  throughline.recall_size, throughline.recorded_after, throughline.roll_back, throughline.select_version, throughline.shown_after to throughline_app;
+  throughline.recall_size, throughline.recorded_after, throughline.roll_back, throughline.select_version, throughline.shown_after, throughline.title_of
+  to throughline_app;
 -- A transaction that names its user again.
 grant execute on function throughline.admit_user to throughline_app;
 -- What a user may spend is asked by the server at work for the user.

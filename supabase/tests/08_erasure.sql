@@ -1,7 +1,7 @@
 -- The deletion of an account deletes all of its rows, and no others.
 begin;
 \ir helpers.psql
-select plan(30);
+select plan(37);
 
 insert into public.chats (id, user_id, title) values (pg_temp.id('chat of second'), pg_temp.id('A'), 'second');
 \ir rows.psql
@@ -93,6 +93,18 @@ select is(pg_temp.titled(given, variadic changes), title, what) from (values
     'as does one that a person changed'),
   ('', array['delete from public.messages where chat_id = $1 and seq = 5'], 'My secret.', 'a later message with the same words did not give the title')
   ) titles (given, changes, title, what);
+select is(pg_temp.titled('', variadic array[$$update public.chats set title = 'Made', title_seq = 4 where id = $1$$] || changes), title,
+    'of the model: ' || what) from (values
+  (array[$$update public.messages set content = 'It is not.' where chat_id = $1 and seq = 2$$], 'My secret.', 'an edit of a reply takes it away'),
+  (array['delete from public.messages where chat_id = $1 and seq in (1, 3)'], 'The weather?', 'so does a deletion'),
+  (array[$$update public.messages set superseded_by = gen_random_uuid() where chat_id = $1 and seq = 2$$], 'My secret.', 'and what leaves the path'),
+  (array[$$select throughline.roll_back($1, '{6,4}') from (select pg_temp.become('app B')) b$$, $$select set_config('role', 'none', true)$$],
+    'My secret.', 'and a forgotten memory'),
+  (array['delete from public.messages where chat_id = $1 and seq = 5',
+    $$update public.messages set pinned = true where chat_id = $1 and seq = 2$$], 'Made', 'what was said later does not'),
+  (array[$$update public.chats set title = 'Mine' where id = $1$$, 'delete from public.messages where chat_id = $1'], 'Mine', 'a person gives another'),
+  (array[$$update public.chats set title = '' where id = $1$$, $$update public.chats set title = title_seq where id = $1$$], '0', 'or gives it back')
+  ) titles (changes, title, what);
 
 -- The words of a deleted message are in no row of any table.
 create function pg_temp.rows_with(words text) returns text language plpgsql as $$

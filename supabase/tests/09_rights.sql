@@ -36,8 +36,8 @@ insert into expected select 'public.' || name, '', clients, 'SIUD', server, '' f
   ('memory_mentions',                 '',       'S'),
   ('usage_events',                    'S',      'S')) tables (name, clients, server);
 insert into expected select 'throughline.own_' || name, '', '', '', '', jobs from (values
-  ('S', array['chats', 'messages', 'usage_events', 'memory_revisions', 'memory_entities', 'memory_relationships', 'memory_mentions']),
-  ('SU', array['briefs', 'turn_index', 'memory_users']),
+  ('S', array['messages', 'usage_events', 'memory_revisions', 'memory_entities', 'memory_relationships', 'memory_mentions']),
+  ('SU', array['chats', 'briefs', 'turn_index', 'memory_users']),
   ('SI', array['brief_revisions']), ('SIU', array['brief_drafts', 'memories']),
   ('SIUD', array['topics']),
   ('SI', array['memory_sources', 'memory_extractions'])) views (jobs, names), unnest(names) name;
@@ -288,7 +288,7 @@ select is(pg_temp.callable('throughline_app'),
   || 'hold_account index_rest index_turns is_abandoned '
   'is_put_off is_user_name keep_memories last_use merge_topics note_change '
   'recall_matches recall_nearness recall_size recorded_after roll_back searchable select_version shown_after signs_of similar_memories '
-  'skip_extraction topic_messages touch_memories uid used',
+  'skip_extraction title_of topic_messages touch_memories uid used',
   'the server may call these');
 select is(pg_temp.callable('throughline_worker'),
   'content_key folded hold_evidence index_turns is_put_off last_use link_memory merge_topics note_change recount_topic renew_centroids searchable '

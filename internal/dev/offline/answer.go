@@ -100,7 +100,7 @@ func (s *Server) answerFor(r Request) Answer {
 	return answer
 }
 
-var directive = regexp.MustCompile(`\[\[offline(-fold|-extract|-topic|-rewrite)?:([a-z0-9_]+)(?:=([0-9A-Za-zµ._-]+))?\]\]`)
+var directive = regexp.MustCompile(`\[\[offline(-fold|-extract|-topic|-rewrite|-title)?:([a-z0-9_]+)(?:=([0-9A-Za-zµ._-]+))?\]\]`)
 
 // directed reads the directives in a request: of a reply in the current message, of a summary in the new turns, of an
 // extraction in the new messages and of a rewriting in the question (with their own prefixes, so that an old message
@@ -112,6 +112,8 @@ func directed(r *Request) Answer {
 		prefix = "-fold"
 	case KindTopic:
 		prefix = "-topic"
+	case KindTitle:
+		prefix = "-title"
 	case KindRewrite:
 		text, prefix = questionOf(text), "-rewrite"
 	case KindExtract:

@@ -41,6 +41,7 @@ var purposes = map[string]purpose{
 	"fold":        {KindSummary, summarize},
 	"topic":       {KindTopic, summarize},
 	"rewrite":     {KindRewrite, rewrite},
+	"title":       {KindTitle, title},
 	"extract":     {KindExtract, asJSON(extract)},
 	"consolidate": {KindConsolidate, consolidate},
 	"entities":    {KindEntities, asJSON(nameEntities)},

@@ -22,6 +22,7 @@ const (
 	KindEntities    Kind = "entities"
 	KindTopic       Kind = "topic"
 	KindRewrite     Kind = "rewrite"
+	KindTitle       Kind = "title"
 )
 
 // API is a wire on which replies are asked for.

@@ -82,8 +82,8 @@ func (r *Rewriter) Rewrite(ctx context.Context, q Question) (string, bool, error
 		return "", false, err
 	}
 	r.Metrics.CountTokens(Purpose, answer.InputTokens, answer.CachedTokens, answer.OutputTokens)
-	rewritten, ok := clean(answer.Text)
-	if !ok || rewritten == text.OneLine(asked) {
+	rewritten := clean(answer.Text, titleOfAnswer)
+	if rewritten == "" || utf8.RuneCountInString(rewritten) > Longest || rewritten == text.OneLine(asked) {
 		return q.Content, false, nil
 	}
 	return rewritten, true, nil
@@ -96,14 +96,14 @@ var marks = map[string]string{`"`: `"`, "“": "”", "„": "“", "«": "»", 
 
 var titleOfAnswer = regexp.MustCompile(`(?i)^[^\pL]*(?:standalone )?question[^\pL:：]*[:：]\s*`)
 
-// clean returns an answer on one line, without marks around it and without the title of the input before it. It is none if
-// it is empty, too long, or refused by the gate of summaries: it declines, says nothing, or talks about the task.
-func clean(answer string) (string, bool) {
+// clean returns an answer on one line, without marks around it and without a heading before it. It is "" if the gate of
+// summaries refuses it: it is empty, declines, says nothing, or talks about the task.
+func clean(answer string, heading *regexp.Regexp) string {
 	answer = strings.TrimSpace(answer)
 	if _, passed := brief.Judge("", answer); !passed {
-		return "", false
+		return ""
 	}
-	answer = text.OneLine(titleOfAnswer.ReplaceAllString(answer, ""))
+	answer = text.OneLine(heading.ReplaceAllString(answer, ""))
 	for opening, closing := range marks {
 		inner, opened := strings.CutPrefix(answer, opening)
 		inner, closed := strings.CutSuffix(inner, closing)
@@ -112,10 +112,7 @@ func clean(answer string) (string, bool) {
 			break
 		}
 	}
-	if length := utf8.RuneCountInString(answer); length == 0 || length > Longest {
-		return "", false
-	}
-	return answer, true
+	return answer
 }
 
 // The titles of the input, each at the beginning of a line. They must not change: the instructions and the offline model
@@ -137,18 +134,22 @@ const (
 // the question. A line that looks like a title or a speaker label is quoted, so that a person's text cannot pass for
 // another's words.
 func Write(q Question) string {
+	return conversation(q.Summary, q.Said) + questionTitle + ":\n" + quotedInput(strings.TrimSpace(q.Content))
+}
+
+// conversation writes the parts before the question.
+func conversation(summary string, messages []QuestionMessage) string {
 	var b strings.Builder
-	if summary := strings.TrimSpace(q.Summary); summary != "" {
+	if summary := strings.TrimSpace(summary); summary != "" {
 		fmt.Fprintf(&b, "%s:\n%s\n\n", summaryTitle, quotedInput(text.FitCap(summary, summaryTokens)))
 	}
-	if said := latest(q.Said); len(said) > 0 {
+	if said := latest(messages); len(said) > 0 {
 		fmt.Fprintf(&b, "%s:\n", recentTitle)
 		for _, line := range said {
 			b.WriteString(line + "\n")
 		}
 		b.WriteByte('\n')
 	}
-	fmt.Fprintf(&b, "%s:\n%s", questionTitle, quotedInput(strings.TrimSpace(q.Content)))
 	return b.String()
 }
 

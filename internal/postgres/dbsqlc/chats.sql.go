@@ -29,14 +29,14 @@ select id, system_prompt, memory_strategy, max_turns, tool_name, turn_count, exp
 // An imported chat has a created_at. Its revived_at is now, because by the dates of its messages it would be expired.
 var InsertChat = query.Fields[InsertChatParams, struct{}](`-- name: InsertChat :execrows
 insert into public.chats (id, user_id, title, system_prompt, metadata, tags, memory_strategy, tool_name, ttl_hours, max_turns, remember, topics, recall,
-                          created_at, revived_at)
+                          title_seq, created_at, revived_at)
 select $1::uuid, $2::uuid, $3::text, $4::text, coalesce($5::jsonb, '{}'),
        coalesce($6::text[], '{}'), coalesce($7::text, 'summary'), $8::text,
        $9::int, $10::int, coalesce($11::boolean, true), coalesce($12::text, 'auto'),
-       coalesce($13::text, 'all'), coalesce($14::timestamptz, now()),
-       case when $14::timestamptz is not null and $9::int is not null then now() end
+       coalesce($13::text, 'all'), $14::bigint, coalesce($15::timestamptz, now()),
+       case when $15::timestamptz is not null and $9::int is not null then now() end
  where not exists (select from public.messages m
-                    where m.user_id = $2 and m.client_message_id = $15)
+                    where m.user_id = $2 and m.client_message_id = $16)
 on conflict (id) do nothing`)
 
 type InsertChatParams struct {
@@ -49,6 +49,7 @@ type InsertChatParams struct {
 	TtlHours, MaxTurns       *int
 	Remember                 *bool
 	Topics, Recall           *string
+	TitleSeq                 *int64
 	CreatedAt                *time.Time
 	ClientMessageID          uuid.NullUUID
 }

@@ -33,12 +33,13 @@ with placed as (
          end as activity, at.as_of
     from public.chats c, (select coalesce($1::timestamptz, now()) as as_of) at
    where ($2::bool or c.expires_at is null or c.expires_at > now())
-     and ($3::text = '' or c.tags @> array[$3::text])),
+     and ($3::text = '' or c.tags @> array[$3::text])
+     and ($4::text = '' or strpos(lower(c.title), lower($4::text)) > 0)),
 page as (
   select p.id, p.activity, p.as_of from placed p
-   where $1::timestamptz is null or (p.activity, p.id) < ($4::timestamptz, $5::uuid)
+   where $1::timestamptz is null or (p.activity, p.id) < ($5::timestamptz, $6::uuid)
    order by p.activity desc, p.id desc
-   limit $6::int)
+   limit $7::int)
 select c.id, c.title, c.system_prompt, c.metadata, c.tags, c.memory_strategy, c.ttl_hours, c.max_turns, c.remember, c.topics, c.recall, c.tool_name,
        c.message_count, c.turn_count, c.last_message_at, c.expires_at, coalesce(c.expires_at <= now(), false)::bool as expired, c.created_at, c.updated_at,
        p.activity::timestamptz as activity, p.as_of::timestamptz as as_of
@@ -48,7 +49,7 @@ select c.id, c.title, c.system_prompt, c.metadata, c.tags, c.memory_strategy, c.
 type ListChatsParams struct {
 	AsOf           *time.Time
 	IncludeExpired bool
-	Tag            string
+	Tag, Words     string
 	Activity       *time.Time
 	ChatID         uuid.NullUUID
 	Most           int
@@ -57,7 +58,7 @@ type ListChatsParams struct {
 // Null keeps a column that cannot be null; nullable columns have a set_ argument.
 var ChangeChat = query.Fields[ChangeChatParams, struct{}](`-- name: ChangeChat :execrows
 update public.chats c
-   set title = coalesce($1, c.title),
+   set title = coalesce($1, c.title), title_seq = case when $1 is null then c.title_seq end,
        metadata = coalesce($2, c.metadata),
        tags = coalesce($3, c.tags),
        memory_strategy = coalesce($4, c.memory_strategy),
@@ -134,7 +135,7 @@ select c.id, c.expires_at, coalesce(c.expires_at <= now(), false)::bool as expir
 // Removes everything up to the chat's last message from the context, and records a revision. Does nothing if
 // there is nothing to remove, while a reply runs, if the chat is expired, or if a policy of the app's keeps its
 // user from changing it, which only asking for the lock, held already, tells. A running fold loses
-// its result.
+// its result. A title that the model made is the first message's again.
 var ClearBrief = query.Single[uuid.UUID, struct{}](`-- name: ClearBrief :exec
 with cleared as (
   update public.conversation_briefs b
@@ -145,7 +146,12 @@ with cleared as (
    where b.chat_id = $1 and c.id = b.chat_id and b.cleared_seq < c.last_seq
      and (c.expires_at is null or c.expires_at > now())
      and not exists (select from public.messages m where m.chat_id = b.chat_id and m.status = 'streaming')
-  returning b.chat_id, b.user_id, b.version, b.cleared_seq, old.covered_seq, old.pending_turns)
+  returning b.chat_id, b.user_id, b.version, b.cleared_seq, old.covered_seq, old.pending_turns),
+renamed as (
+  update public.chats c
+     set title = coalesce((select throughline.title_of(m.content) from public.messages m
+                            where m.chat_id = c.id and m.role = 'user' and m.token_count > 0 order by m.seq limit 1), ''), title_seq = -1
+    from cleared where c.id = cleared.chat_id and c.title_seq > 0)
 insert into public.conversation_brief_revisions (chat_id, user_id, version, kind, seq_from, seq_to, turns, global_summary,
        input_tokens, output_tokens, prompt_mode, prompt_ref, model, duration_ms, input_sha256)
 select cleared.chat_id, cleared.user_id, cleared.version, 'clear', cleared.covered_seq + 1, cleared.cleared_seq, cleared.pending_turns, '',

@@ -20,7 +20,8 @@ type ExportChatRow struct {
 var ExportChat = query.Single[uuid.UUID, ExportChatRow](`-- name: ExportChat :one
 
 select id, title, system_prompt, metadata, tags, memory_strategy, ttl_hours, max_turns, tool_name, nullif(remember, true) as remember,
-  nullif(topics, 'auto') as topics, nullif(recall, 'all') as recall, created_at, updated_at,
+  nullif(topics, 'auto') as topics, nullif(recall, 'all') as recall,
+       (case when title_seq > 0 then 'model' when title_seq = 0 then 'first_message' else '' end)::text as titled_by, created_at, updated_at,
        last_message_at, last_seq, expires_at, (coalesce(expires_at <= now(), false))::bool as expired,
        coalesce((select b.edit_count from public.conversation_briefs b where b.chat_id = chats.id), 0)::bigint as edits
   from public.chats
@@ -162,7 +163,8 @@ type ExportChatsRow struct {
 // All chats of the user, expired ones too, the oldest first.
 var ExportChats = query.Fields[ExportChatsParams, ExportChatsRow](`-- name: ExportChats :many
 select id, title, system_prompt, metadata, tags, memory_strategy, ttl_hours, max_turns, tool_name, nullif(remember, true) as remember,
-  nullif(topics, 'auto') as topics, nullif(recall, 'all') as recall, created_at, updated_at,
+  nullif(topics, 'auto') as topics, nullif(recall, 'all') as recall,
+       (case when title_seq > 0 then 'model' when title_seq = 0 then 'first_message' else '' end)::text as titled_by, created_at, updated_at,
        last_message_at, last_seq
   from public.chats
  where user_id = (select throughline.uid())

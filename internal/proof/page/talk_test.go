@@ -131,6 +131,17 @@ func TestTalk(t *testing.T) {
 	r.inBrowser("talk.mjs", env{"STAGE": stage.URL, "EXPIRED": expired})
 }
 
+// TestChats is how chats begin and are found.
+func TestChats(t *testing.T) {
+	t.Parallel()
+	s := &stage{}
+	calls := http.NewServeMux()
+	calls.HandleFunc("POST /release", func(_ http.ResponseWriter, request *http.Request) { close(s.gate(request.FormValue("name"))) })
+	stage := httptest.NewServer(calls)
+	t.Cleanup(stage.Close)
+	newRig(t, s.play, longTerm).inBrowser("chats.mjs", env{"STAGE": stage.URL})
+}
+
 // TestPast is how messages are edited, answered again, and gone back to.
 func TestPast(t *testing.T) {
 	t.Parallel()

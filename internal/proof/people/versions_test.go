@@ -50,7 +50,7 @@ func startTwo(t *testing.T, talk *Talk, settings map[string]string) *System {
 	for name, value := range map[string]string{
 		"LONG_TERM_MEMORY": "true", "RATE_LIMIT_MESSAGES_PER_MINUTE": "0", "MAX_STREAMS_PER_USER": "0", "MEMORY_CHUNK_SUMMARIZE_THRESHOLD": "200",
 		"MEMORY_K_RAW_TURNS": "1", "MEMORY_EXTRACT_DELAY": "1s", "MEMORY_SUMMARY_TOKEN_CAP": "4000", "TOPICS": "on", "TOPIC_MAX": "2",
-		"TOPIC_MAX_MESSAGES": "6", "TOPIC_KEEP_MESSAGES": "2",
+		"TOPIC_MAX_MESSAGES": "6", "TOPIC_KEEP_MESSAGES": "2", "CHAT_TITLES": "off",
 	} {
 		settings[name] = cmp.Or(settings[name], value)
 	}

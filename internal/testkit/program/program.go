@@ -21,13 +21,14 @@ import (
 // Settings are environment variables of the program.
 type Settings map[string]string
 
-// Quiet are the settings of a program that does no more than it is asked: no vectors, no topics, nothing remembered across
+// Quiet are the settings of a program that does no more than it is asked: no vectors, no topics, no titles, nothing remembered across
 // chats, and no limits. Its model is the offline one.
 func Quiet(db testkit.Database, model *testkit.Model) Settings {
 	return Settings{
 		"DATABASE_URL": db.ServerDSN + testkit.Cold, "DATABASE_DIRECT_URL": db.Direct() + testkit.Cold,
 		"HTTP_ADDR": "127.0.0.1:0", "SUPABASE_JWT_SECRET": testkit.JWTSecret,
 		"OPENAI_API_KEY": "offline", "OPENAI_BASE_URL": model.BaseURL(), "EMBEDDING_MODEL": "none", "TOPICS": "off", "LONG_TERM_MEMORY": "false",
+		"CHAT_TITLES": "off",
 		"LOG_LEVEL": "debug", "RATE_LIMIT_MESSAGES_PER_MINUTE": "0", "MAX_STREAMS_PER_USER": "0",
 	}
 }

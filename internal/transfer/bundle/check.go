@@ -121,6 +121,7 @@ func checkChat(c *Chat) error {
 	}
 	return cmp.Or(
 		eachWithin("tags", c.Tags, memory.MaxTag),
+		oneOf("unknown_titled_by", "titled_by", cmp.Or(c.TitledBy, "model"), "model", "first_message"),
 		oneOf("unknown_strategy", "memory_strategy", c.MemoryStrategy, "simple", "summary", "hybrid"),
 		oneOf("unknown_topics", "topics", *cmp.Or(c.Topics, new("auto")), "auto", "on", "off"),
 		oneOf("unknown_recall", "recall", *cmp.Or(c.Recall, new("all")), "all", "chat"),

@@ -68,7 +68,7 @@ func plainMessage(line []byte) (*Message, error) {
 // chat looks ahead for the chat's title and the time of its first message. A problem of a line is reported when
 // that line is read.
 func (p *plain) chat() *Chat {
-	chat := &Chat{Metadata: json.RawMessage(`{"imported_from":"lines"}`)}
+	chat := &Chat{Metadata: json.RawMessage(`{"imported_from":"lines"}`), TitledBy: "first_message"}
 	first := true
 	_ = newLines(p.content).each(func(line []byte) error {
 		message, err := plainMessage(line)

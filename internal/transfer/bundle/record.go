@@ -88,8 +88,10 @@ type AccountEnd struct {
 // Chat begins a chat. The records after it are the chat's, up to its End.
 type Chat struct {
 	// ID is a uuid in a bundle, any text in ChatGPT's format, and "" for plain lines.
-	ID             string          `json:"id"`
-	Title          string          `json:"title"`
+	ID    string `json:"id"`
+	Title string `json:"title"`
+	// TitledBy is model or first_message; "" for a title that a person gave, which stays when words are deleted.
+	TitledBy       string          `json:"titled_by,omitempty"`
 	SystemPrompt   *string         `json:"system_prompt"`
 	Metadata       json.RawMessage `json:"metadata"`
 	Tags           []string        `json:"tags"`

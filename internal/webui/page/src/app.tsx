@@ -4,6 +4,8 @@ import { connect, sayError, SignedInContext, type SignedIn } from './api';
 import { tellChange } from './changes';
 import { loadConfig, type Config } from './config';
 import { findSession, onSignedOutElsewhere, takeTokenFromAddress, type Session } from './session';
+import { Palette } from './talk/palette';
+import { Missing } from './talk/states';
 import { focusHeading, Shell } from './ui/shell';
 import { SignIn } from './ui/signin';
 
@@ -91,6 +93,7 @@ export function App() {
             <Route default component={Nowhere} />
           </Router>
         </Shell>
+        <Palette />
       </LocationProvider>
       {over && <SessionOverDialog config={config} onSession={onSession} onLeave={() => void signOut()} />}
     </SignedInContext.Provider>
@@ -117,5 +120,5 @@ function SessionOverDialog({ onLeave, ...signIn }: { config: Config; onSession: 
 
 function Nowhere() {
   const { path } = useLocation();
-  return <main id="main" tabIndex={-1}><h1>Not found</h1><p>There is nothing at {path}. <a href="/app/">Go to your chats.</a></p></main>;
+  return <main id="main" tabIndex={-1}><Missing title="Not found">There is nothing at {path}.</Missing></main>;
 }

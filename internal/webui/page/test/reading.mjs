@@ -81,7 +81,8 @@ await run({
 
   async 'a chat that does not exist says so'() {
     await tab.goto(`${BASE}/app/chats/${crypto.randomUUID()}`);
-    await tab.getByRole('alert').getByRole('link', { name: 'Go to your chats.' }).waitFor();
+    await tab.getByRole('heading', { name: 'This chat is not here' }).waitFor();
+    await tab.getByRole('link', { name: 'Your chats' }).waitFor();
     await isAccessible(tab, 'no chat');
   },
 

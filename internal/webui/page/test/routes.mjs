@@ -3,7 +3,7 @@ import { assert, call, desktop, isAccessible, newBrowser, open, phone, run } fro
 
 const { id } = await call('POST', '/v1/chats', { title: 'A chat' });
 const routes = [
-  '/app/', `/app/chats/${id}`, `/app/chats/${id}/memory`, `/app/chats/${id}/topics`,
+  '/app/', '/app/chats/new', '/app/chats/not-an-id', `/app/chats/${id}`, `/app/chats/${id}/memory`, `/app/chats/${id}/topics`,
   '/app/memories', '/app/memories/graph', '/app/oauth/consent', '/app/nowhere',
 ];
 

@@ -200,8 +200,9 @@ await run({
 
   async 'a search finds the message and goes to it'() {
     await tab.goto(`${BASE}/app/`);
-    await tab.getByRole('searchbox').fill('attempt');
-    const found = tab.getByRole('link', { name: /The second attempt/ });
+    await tab.getByRole('button', { name: /^Search/ }).click();
+    await tab.getByRole('combobox', { name: /^Search/ }).fill('attempt');
+    const found = tab.getByRole('option', { name: /The second attempt/ });
     await found.waitFor();
     await eventually(async () => assert.equal(await found.locator('mark').innerText(), 'attempt'));
     await isAccessible(tab, 'a search');

@@ -1,3 +1,4 @@
+import type { ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { useClient } from '../api';
 import { storageKey } from '../session';
@@ -35,10 +36,12 @@ interface Props {
   back?: { text: string };
   onSend: (draft: Draft) => void;
   onStop: () => void;
+  /** What stands below. */
+  children?: ComponentChildren;
 }
 
 /** Where a message is written. Unsent text survives a reload. */
-export function Composer({ chatId, running, waits, trouble, back, onSend, onStop }: Props) {
+export function Composer({ chatId, running, waits, trouble, back, onSend, onStop, children }: Props) {
   const { session } = useClient();
   const key = storageKey(session.userId, `draft.${chatId ?? 'new'}`);
   const [content, setContent] = useState(() => localStorage.getItem(key) ?? '');
@@ -141,6 +144,7 @@ export function Composer({ chatId, running, waits, trouble, back, onSend, onStop
           <button class="primary square" aria-label="Send" title="Send" disabled={!ready}><Icon name="send" /></button>
         )}
       </div>
+      {children}
     </form>
   );
 }

@@ -9,22 +9,25 @@ import { Icon } from '../ui/icon';
 import { useTitle } from '../ui/title';
 import { Composer, isTouched, type Draft } from './composer';
 import { ExplainingProvider, WhyPanel } from './explaining';
+import { Greeting, ModelPicker, Starters } from './home';
 import { RunningMessage, StoredMessage } from './message';
 import { useSteadyScroll } from './messages';
 import { isRunning, PastProvider, usePastOf } from './past';
 import { AnsweringProvider } from './reply';
 import { ChatSettings } from './settings';
+import { Missing, Problem, Skeleton } from './states';
 
 type About = Schemas['Chat'];
 
 /** One chat, or the one that begins with the next message. */
-export function Conversation({ chatId, alone }: { chatId?: string; alone: boolean }) {
-  const { api, outbox } = useClient();
+export function Conversation({ chatId, home }: { chatId?: string; home: boolean }) {
+  const { api, models, outbox } = useClient();
   const { route } = useLocation();
   const [about, setAbout] = useAbout(chatId);
   const chat = useChat({ api, chatId, outbox, onError: tellChange, onFinish: ended });
   const { messages, error, status } = chat;
   const [temporary, setTemporary] = useState(false);
+  const [chosen, setChosen] = useState<string>();
   const [problem, setProblem] = useState('');
   const [back, giveBack] = useState<{ text: string }>();
   const size = messages.reduce((sum, message) => sum + 1 + message.content.length + (message.parts?.length ?? 0) + message.status.length, 0);
@@ -34,11 +37,18 @@ export function Conversation({ chatId, alone }: { chatId?: string; alone: boolea
   const answering = useMemo(() => ({ busy, open: open.split(' '), answer }), [chat.answer, busy, open]);
   const [explained, explain] = useState<string | undefined>(useLocation().query.why);
   const explaining = useMemo(() => ({ id: explained, explain }), [explained]);
+  const begins = !chatId && messages.length === 0;
+  const model = chosen ?? lastModel(messages) ?? models[0];
   const past = usePastOf(chat, begin, failed);
   const isGone = status === 'failed' && error instanceof ThroughlineError && [400, 404, 410].includes(error.status);
 
   useTitle(about?.title ?? (chatId ? 'Chat' : 'New chat'));
   useTarget(chat, leaveEnd, (why) => setProblem(sayError(why)));
+
+  // Who asks for a new chat writes next.
+  useEffect(() => {
+    if (!chatId && !home && !isTouched()) document.getElementById('write')?.focus();
+  }, [chatId, home]);
 
   // As soon as the server has made the chat, this is its page.
   useEffect(() => {
@@ -62,7 +72,8 @@ export function Conversation({ chatId, alone }: { chatId?: string; alone: boolea
 
   function send({ content, files }: Draft) {
     begin();
-    attempt(chat.send(content, { ...(files.length > 0 && { files }), ...(temporary && { remember: false }) }));
+    const named = models.length > 1 && { model_variant: model };
+    attempt(chat.send(content, { ...(files.length > 0 && { files }), ...(temporary && { remember: false }), ...named }));
   }
 
   function answer(callId: string, given: CallAnswer) {
@@ -74,16 +85,19 @@ export function Conversation({ chatId, alone }: { chatId?: string; alone: boolea
 
   const stop = () => attempt(chat.stop().then((text) => text && giveBack({ text })));
 
+  if (isGone) return <section class="conversation"><NoChat why={error} /></section>;
+  const atHome = home && begins;
   return (
     <ExplainingProvider value={explaining}>
-    <section class="conversation" aria-labelledby="chat">
-      <ChatHead chat={about} chatId={chatId} alone={alone} onChange={setAbout} />
-      {isGone ? <p role="alert">{sayError(error)} <a href="/app/">Go to your chats.</a></p> : (
+    <section class={begins ? 'conversation begins' : 'conversation'} aria-labelledby={atHome ? 'greeting' : 'chat'}>
+      {!atHome && <ChatHead chat={about} chatId={chatId} begins={begins} onChange={setAbout} />}
+      {error && messages.length === 0 ? <Problem said={sayError(error)} again={() => attempt(status === 'failed' ? chat.retry() : chat.refresh())} /> : (
         <PastProvider value={past}><AnsweringProvider value={answering}>
           <a class="skip" href="#write">Skip to writing</a>
           <div class={busy ? 'messages busy' : 'messages'}>
             {chat.hasOlder && <Older load={() => attempt(chat.loadOlder())} first={messages[0]?.id} />}
-            {!chatId && messages.length === 0 && <Welcome temporary={temporary} setTemporary={setTemporary} />}
+            {begins && <Greeting temporary={temporary} setTemporary={setTemporary} />}
+            {status === 'loading' && messages.length === 0 && <Skeleton of="messages" lines={[42, 92, 84, 61, 35, 90, 73]} />}
             {messages.map((message, at) => { // the versions of a message follow the same one, and are one place
               const { stored, key } = message;
               if (stored && isSettled(message, at === messages.length - 1)) return <StoredMessage key={stored.parent_id ?? 'first'} message={stored} />;
@@ -98,13 +112,27 @@ export function Conversation({ chatId, alone }: { chatId?: string; alone: boolea
             back={back}
             onSend={send}
             onStop={stop}
-          />
+          >
+            <ModelPicker models={models} chosen={model} onChoose={setChosen} />
+          </Composer>
+          {begins && <Starters onChoose={(content) => send({ content, files: [] })} />}
         </AnsweringProvider></PastProvider>
       )}
     </section>
     {explained && <WhyPanel id={explained} explain={explain} />}
     </ExplainingProvider>
   );
+}
+
+function NoChat({ why }: { why: ThroughlineError }) {
+  if (why.code === 'chat_expired') return <Missing title="This chat has expired">{sayError(why)}</Missing>;
+  return <Missing title="This chat is not here">It was deleted, or the link is not whole.</Missing>;
+}
+
+/** Which model answered last: it goes on, unless another is chosen. */
+function lastModel(messages: readonly ChatMessage[]): string | undefined {
+  const last = messages.findLast(({ stored }) => stored?.role === 'assistant');
+  return (last?.stored?.metadata as { model_variant?: string } | undefined)?.model_variant;
 }
 
 /** A reply that has ended. */
@@ -155,7 +183,7 @@ function useTarget(chat: Chat, leaveEnd: () => void, failed: (why: unknown) => v
   }, [sought, loaded]);
 }
 
-function ChatHead({ chat, chatId, alone, onChange }: { chat?: About; chatId?: string; alone: boolean; onChange: (chat: About) => void }) {
+function ChatHead({ chat, chatId, begins, onChange }: { chat?: About; chatId?: string; begins: boolean; onChange: (chat: About) => void }) {
   const [changing, setChanging] = useState(false);
   const notes = chat && (
     <>
@@ -165,24 +193,10 @@ function ChatHead({ chat, chatId, alone, onChange }: { chat?: About; chatId?: st
   );
   const name = 'Change the title, tags and more';
   return (
-    <ChatBar chatId={chatId} title={chat?.title} current="Chat" as={alone ? 'h2' : 'h1'} notes={notes}>
+    <ChatBar chatId={chatId} title={chat?.title} current="Chat" as={begins ? 'p' : 'h1'} notes={notes}>
       {chat && <button type="button" class="action" aria-label={name} title={name} onClick={() => setChanging(true)}><Icon name="edit" /></button>}
       {chat && changing && <ChatSettings chat={chat} onChange={onChange} onClose={() => setChanging(false)} />}
     </ChatBar>
-  );
-}
-
-function Welcome({ temporary, setTemporary }: { temporary: boolean; setTemporary: (on: boolean) => void }) {
-  return (
-    <div class="welcome">
-      <p class="greeting">What is on your mind?</p>
-      <label class="check">
-        <input type="checkbox" role="switch" checked={temporary} onChange={(event) => setTemporary(event.currentTarget.checked)} /> Temporary chat
-      </label>
-      <p class="hint">
-        {temporary ? 'Other chats learn nothing of this one, and it nothing of them.' : 'What you tell here is remembered in your other chats.'}
-      </p>
-    </div>
   );
 }
 

@@ -1,17 +1,24 @@
 import './talk.css';
+import { useEffect, useState } from 'preact/hooks';
 import { ChatList } from './list';
 import { Conversation } from './conversation';
 
+/** Where list and chat stand side by side; see talk.css. */
+const sideBySide = matchMedia('(min-width: 56rem)');
+
 /**
- * Talk: /app/ has the list of chats, /app/chats/:id one of them, /app/chats/new the one that begins next. A wide screen
- * shows list and chat side by side. ?message=<id> or ?seq=<number> goes to a message.
+ * Talk: /app/ is home, where a chat begins beside the list of the others, /app/chats/:id one of them, /app/chats/new the one
+ * that begins next. ?message=<id> or ?seq=<number> goes to a message.
  */
 export function Talk({ id }: { id?: string }) {
+  const [wide, setWide] = useState(sideBySide.matches);
+  useEffect(() => {
+    const changed = () => setWide(sideBySide.matches);
+    sideBySide.addEventListener('change', changed);
+    return () => sideBySide.removeEventListener('change', changed);
+  }, []);
   const chatId = id === 'new' ? undefined : id;
-  return (
-    <main id="main" tabIndex={-1} class={id ? 'talk in-chat' : 'talk in-list'}>
-      <ChatList current={chatId} alone={!id} />
-      <Conversation key={chatId ?? 'new'} chatId={chatId} alone={!id} />
-    </main>
-  );
+  const list = <ChatList key="list" current={chatId} />;
+  const chat = <Conversation key={chatId ?? 'new'} chatId={chatId} home={!id} />;
+  return <main id="main" tabIndex={-1} class={id ? 'talk in-chat' : 'talk'}>{wide ? [list, chat] : [chat, list]}</main>;
 }

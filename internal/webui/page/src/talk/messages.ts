@@ -19,6 +19,7 @@ export function useSteadyScroll(first: string | undefined, size: number) {
   useLayoutEffect(() => {
     const height = document.documentElement.scrollHeight;
     const grewAbove = before.current.first !== undefined && before.current.first !== first;
+    if (size === 0) return; // nothing was said
     if (atEnd.current) scrollTo(0, height);
     else if (grewAbove) scrollBy(0, height - before.current.height);
     before.current = { first, height };

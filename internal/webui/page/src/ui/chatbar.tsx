@@ -23,7 +23,7 @@ export function ChatBar({ chatId, title, current, as: Called = 'p', notes, child
     <section class="chat-head" aria-label="The chat">
       <a class="action back" href="/app/" aria-label="All chats"><Icon name="back" /></a>
       <div class="chat-name">
-        <Called id="chat" class="chat-called"><bdi>{chatId ? title || 'Untitled' : 'New chat'}</bdi></Called>
+        <Called id="chat" class="chat-called"><bdi>{chatId ? title === undefined ? '…' : title || 'Untitled' : 'New chat'}</bdi></Called>
         {notes}
       </div>
       {chatId && (

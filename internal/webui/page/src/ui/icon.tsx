@@ -3,6 +3,7 @@ const paths = {
   again: 'M19 12a7 7 0 1 1-2.200-5.100M19 4v4h-4',
   back: 'M15 5l-7 7 7 7',
   call: 'M13 3L5 14h6l-1 7 8-11h-6z',
+  chat: 'M5 5h14v11H11l-4 4v-4H5z',
   close: 'M6 6l12 12M18 6L6 18',
   copy: 'M9 9h10v11H9zM5 15V4h10',
   done: 'M5 12.500l4.500 4.500L19 7.500',

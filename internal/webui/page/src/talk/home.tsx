@@ -1,0 +1,46 @@
+import './home.css';
+
+const starters = [
+  { title: 'Plan something', message: 'Help me plan a weekend away. Ask me what you need to know.' },
+  { title: 'Think it through', message: 'I have to make a decision. Help me weigh what speaks for each side.' },
+  { title: 'Look back', message: 'What do you remember about me, and from when?' },
+];
+
+/** What stands above the writing where a chat is to begin. */
+export function Greeting({ temporary, setTemporary }: { temporary: boolean; setTemporary: (on: boolean) => void }) {
+  return (
+    <div class="welcome">
+      <h1 class="greeting" id="greeting">What is on your mind?</h1>
+      <label class="check">
+        <input type="checkbox" role="switch" checked={temporary} onChange={(event) => setTemporary(event.currentTarget.checked)} /> Temporary chat
+      </label>
+      <p class="hint">
+        {temporary ? 'Other chats learn nothing of this one, and it nothing of them.' : 'What you tell here is remembered in your other chats.'}
+      </p>
+    </div>
+  );
+}
+
+/** Messages for who does not know how to begin. */
+export function Starters({ onChoose }: { onChoose: (message: string) => void }) {
+  return (
+    <ul class="starters" aria-label="Ways to begin">
+      {starters.map(({ title, message }) => (
+        <li key={title}><button type="button" onClick={() => onChoose(message)}><strong>{title}</strong> <span>{message}</span></button></li>
+      ))}
+    </ul>
+  );
+}
+
+/** Which model answers. Where there is one, its name. */
+export function ModelPicker({ models, chosen, onChoose }: { models: string[]; chosen?: string; onChoose: (model: string) => void }) {
+  if (models.length < 2) return <span class="model">{models[0]}</span>;
+  return (
+    <label class="model">
+      <span class="unseen">Model</span>
+      <select value={chosen} onChange={(event) => onChoose(event.currentTarget.value)}>
+        {models.map((model) => <option key={model}>{model}</option>)}
+      </select>
+    </label>
+  );
+}
