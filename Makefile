@@ -15,7 +15,7 @@ help: ## list these targets
 # Built and then run, not `go run`: that would not pass a SIGTERM on, and the server would stay.
 run: ## set up missing tools, then run everything: Postgres, API, workers, an offline model
 	@scripts/setup run
-	@go build -o .local/bin/ ./cmd/throughline-dev
+	@go build -o .local/bin/ ./cmd/throughline-dev ./cmd/throughline
 	@exec .local/bin/throughline-dev dev
 
 cells: ## run two cells behind HAProxy: who lives where, and a command that moves a user
@@ -25,7 +25,8 @@ cells: ## run two cells behind HAProxy: who lives where, and a command that move
 	@LOG_LEVEL=$${LOG_LEVEL:-warn} exec .local/bin/throughline-dev cells # the strip stays readable
 
 demo: ## play a long conversation through the running system (CONVERSATION=file for your own)
-	@go run ./cmd/throughline-dev demo $(if $(CONVERSATION),--conversation "$(CONVERSATION)")
+	@test -x .local/bin/throughline-dev || go build -o .local/bin/ ./cmd/throughline-dev
+	@.local/bin/throughline-dev demo $(if $(CONVERSATION),--conversation "$(CONVERSATION)")
 
 inspect: ## show what a chat's memory holds (CHAT=uuid), or list the latest chats
 	@scripts/inspect $(CHAT)

@@ -159,7 +159,8 @@ func (t Terminal) event() (name string, payload any) {
 // app nothing of a text body before about 512 bytes have come.
 const paddingSize = 1024
 
-var padding = []byte(":" + strings.Repeat(" ", paddingSize) + "\n\n")
+// In a terminal each space is taken back, so that it shows one line and not the screen full of blanks.
+var padding = []byte(":" + strings.Repeat(" \b", paddingSize/2) + "\n\n")
 
 // eventWriter is what both encoders share. Each event is one Write from one buffer, which is used again.
 type eventWriter struct {

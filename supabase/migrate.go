@@ -104,14 +104,17 @@ func migrateFrom(ctx context.Context, dsn string, files fs.FS, logger *slog.Logg
 	}
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
 	var applied []string
+	start := time.Now()
 	for {
-		start := time.Now()
 		done, err := applyNext(ctx, conn, local)
-		if err != nil || done == "" {
-			return applied, err
+		if err == nil && done != "" {
+			applied = append(applied, done)
+			continue
 		}
-		logger.InfoContext(ctx, "migration applied", "migration", done, "duration_ms", time.Since(start).Milliseconds())
-		applied = append(applied, done)
+		if len(applied) > 0 {
+			logger.InfoContext(ctx, "migrations applied", "count", len(applied), "last", applied[len(applied)-1], "duration_ms", time.Since(start).Milliseconds())
+		}
+		return applied, err
 	}
 }
 

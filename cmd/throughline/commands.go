@@ -63,7 +63,7 @@ var commands = []command{
 	{"erase", "UUID, or --issuer URL --subject TEXT", "delete all that is stored of a user, but no login", erase},
 	{"move", "USER --to DSN --cell b [--wait 2m] [--then CMD]", "take all that is stored of a user to the database of another cell", moveUser},
 	{"migrations copy", "[--to DIR]", "write the migrations into your own Supabase project, for its CLI", copyMigrations},
-	{"token", "--user UUID [--ttl 1h]", "mint a local access token, from SUPABASE_JWT_SECRET", token},
+	{"token", "[--user UUID] [--ttl 1h]", "mint an access token, from SUPABASE_JWT_SECRET or for the server of `make run`", token},
 	{"chat", "[--chat UUID] [--temporary]", "talk to a running server; a pipe sends one message", withClient(chat)},
 	{"export", "[-o FILE]", "write everything about you to a file or stdout", withClient(exportOf((*client.Client).ExportAccount))},
 	{"import", "[FILE]", "take in such a file, or chats, from a file or stdin", withClient(importChats)},
@@ -345,7 +345,7 @@ func copyMigrations(line *commandLine) runner {
 }
 
 func token(line *commandLine) runner {
-	user := line.String("user", "", "the user's id")
+	user := line.String("user", config.LocalUser.String(), "the user's id; by default the one of `make run`")
 	ttl := line.Duration("ttl", time.Hour, "how long the token is valid")
 	return func(_ context.Context, stdout, _ io.Writer) error {
 		userID, err := uuid.Parse(*user)
@@ -355,7 +355,7 @@ func token(line *commandLine) runner {
 		if *ttl <= 0 {
 			return line.wrong("--ttl must be a positive duration, such as 1h")
 		}
-		cfg, err := loadConfig()
+		cfg, err := config.Load(true)
 		if err != nil {
 			return err
 		}

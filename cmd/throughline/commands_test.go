@@ -13,6 +13,7 @@ import (
 
 	"github.com/arcoscribe/throughline/internal/app"
 	"github.com/arcoscribe/throughline/internal/auth"
+	"github.com/arcoscribe/throughline/internal/config"
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
@@ -77,7 +78,7 @@ func TestExitCodes(t *testing.T) {
 		{"work", with("HTTP_ADDR", "192.0.2.1:80"), exitFailed, "HTTP_ADDR"},
 		{"token --user " + uuid.Nil.String(), whole, exitUsage, "--user"},
 		{"token --user " + uuid.NewString() + " --ttl -1h", whole, exitUsage, "--ttl"},
-		{"token --user " + uuid.NewString(), without("SUPABASE_JWT_SECRET"), exitUsage, "SUPABASE_JWT_SECRET"},
+		{"token --user " + uuid.NewString(), env{"SUPABASE_URL": "https://abc.example"}, exitUsage, "SUPABASE_JWT_SECRET"},
 		{"sessions list more", env{"THROUGHLINE_TOKEN": "none"}, exitUsage, "throughline: "},
 		{"sessions list --limit -1", env{"THROUGHLINE_TOKEN": "none"}, exitUsage, "throughline: "},
 		{"sessions show 7", env{"THROUGHLINE_TOKEN": "none"}, exitUsage, "throughline: "},
@@ -159,6 +160,17 @@ func TestTokenIsAccepted(t *testing.T) {
 			t.Errorf("%+v, %v", got, err)
 		}
 	}
+}
+
+// Beside the server of `make run` it needs no settings.
+func TestTokenForTheLocalServer(t *testing.T) {
+	t.Parallel()
+	code, token, stderr := finish(t, env{}, "token")
+	require.Truef(t, code == exitDone, "exit code %d: %s", code, stderr)
+	verifier, err := auth.New(t.Context(), auth.Settings{JWTSecret: []byte(config.LocalJWTSecret)})
+	require.NoError(t, err)
+	got, err := verifier.Verify(t.Context(), "Bearer "+strings.TrimSpace(token))
+	assert.True(t, err == nil && got.UserID == config.LocalUser, err)
 }
 
 func TestMigrate(t *testing.T) {

@@ -330,6 +330,7 @@ func (a *App) makeServer(ctx context.Context, inserter *jobs.Client) error {
 		CORSOrigins: a.config.CORSOrigins, RiverUI: ui,
 		Page: webui.New(webui.Settings{
 			Version: Version, SupabaseURL: a.config.SupabaseURL, SupabaseKey: a.config.SupabaseAnonKey, Models: variantNames(a.config.Variants),
+			Offline: a.config.OfflineModel,
 		}),
 		AuthServer: verifier.Issuer(), PublicURL: a.config.PublicURL, OAuthAPIClients: a.config.OAuthAPIClients,
 	})

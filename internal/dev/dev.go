@@ -124,7 +124,7 @@ func startModels(ctx context.Context, cfg *config.Config, root string, logger *s
 		stopVectors()
 		return nil, err
 	}
-	cfg.OpenAIAPIKey, cfg.OpenAIBaseURL = offlineKey, model.BaseURL()
+	cfg.OpenAIAPIKey, cfg.OpenAIBaseURL, cfg.OfflineModel = offlineKey, model.BaseURL(), true
 	return func() {
 		stopVectors()
 		_ = model.Close() // the program is about to end

@@ -64,7 +64,7 @@ func runDev(t *testing.T, set map[string]string) string {
 		assert.NoError(t, testkit.Receive(t, "dev ends", ended), "dev")
 	})
 	printed, chunk := "", make([]byte, 4096)
-	for !strings.Contains(printed, "Or talk to it") {
+	for !strings.Contains(printed, "Model     ") || !strings.HasSuffix(printed, "\n\n") {
 		n, err := read.Read(chunk)
 		printed += string(chunk[:n])
 		require.NoErrorf(t, err, "dev ended: %s", printed)
@@ -73,38 +73,34 @@ func runDev(t *testing.T, set map[string]string) string {
 	return printed
 }
 
-// The printed lines, pasted as they are, get an answer that is worth reading, and a second one from memory.
+// The page's link comes first, and has the only token. The printed call, pasted as it is, is answered, and the next chat knows it.
 func TestFirstLinesToPaste(t *testing.T) {
 	t.Parallel()
 	printed := runDev(t, map[string]string{"DATABASE_URL": testkit.NewEmptyDatabase(t).Direct(), "HTTP_ADDR": "127.0.0.1:0"})
 	assert.Truef(t, !strings.Contains(printed, "Phone") && !strings.Contains(printed, "Anybody") && strings.Contains(printed, "offline: it knows nothing"),
 		"printed: %s", printed)
-	_, link, _ := strings.Cut(printed, "/app/#token=")
-	_, paste, _ := strings.Cut(printed, "paste all of it):\n")
-	if link, _, _ = strings.Cut(link, "\n"); link == "" || !strings.Contains(paste, "export TOKEN="+link+"\n") {
-		t.Errorf("the page's link has the token %q", link)
-	}
-	first, rest, _ := strings.Cut(paste, "Then see")
-	text, chatID := pasted(t, first)
-	assert.Containsf(t, text, "never know when to come in", "the first answer: %s", text)
-	_, second, _ := strings.Cut(rest, "\n")
-	second, third, _ := strings.Cut(second, "What you tell")
-	export, _, _ := strings.Cut(first, "curl")
-	if text, _ := pasted(t, export+strings.ReplaceAll(second, "…", chatID)); !strings.Contains(text, "never find the key") {
-		t.Errorf("the second answer: %s", text)
-	}
-	_, third, _ = strings.Cut(third, ":\n")
-	tell, askNext, _ := strings.Cut(third, "\n\n")
-	askNext, _, _ = strings.Cut(askNext, "Or talk")
-	pasted(t, export+tell)
-	_, api, _ := strings.Cut(printed, "API       ")
-	api, _, _ = strings.Cut(api, "\n")
+	link, rest, _ := strings.Cut(strings.TrimSpace(printed), "\n")
+	here, token, found := strings.Cut(link, "/app/#token=")
+	require.Truef(t, found && strings.Contains(rest, ".local/bin/throughline chat --url "+here+"\n") && !strings.Contains(rest, token), "printed: %s", printed)
+	call := callIn(printed)
+	text, _ := pasted(t, call)
+	assert.NotEmpty(t, text, "the first answer")
 	testkit.Eventually(t, "the message is remembered", func() bool {
-		return strings.Contains(shell(t, export+"sleep 0.2; curl -s "+api+`/v1/memories -H "Authorization: Bearer $TOKEN"`), "allergic to walnuts")
+		return strings.Contains(shell(t, "sleep 0.2; curl -s "+here+`/v1/memories -H "Authorization: Bearer `+token+`"`), "allergic to walnuts")
 	})
-	if text, _ := pasted(t, export+askNext); !strings.Contains(text, `From what I remember of you: "The user's name is Ada. The user is allergic to walnuts."`) {
+	ask := strings.ReplaceAll(call, "My name is Ada, and I am allergic to walnuts.", "What do you know about me?")
+	if text, _ := pasted(t, ask); !strings.Contains(text, "Your name is Ada. You are allergic to walnuts.") {
 		t.Errorf("the next chat: %s", text)
 	}
+}
+
+// callIn returns the printed call with the link's token in place of the program that prints one, which its own tests run.
+func callIn(printed string) string {
+	_, token, _ := strings.Cut(printed, "#token=")
+	token, _, _ = strings.Cut(token, "\n")
+	_, call, _ := strings.Cut(printed, "Or call it:\n")
+	call, _, _ = strings.Cut(call, "'\n\n")
+	return strings.ReplaceAll(call, "$(.local/bin/throughline token)", token) + "'"
 }
 
 // shell runs lines and returns what they print.
@@ -201,9 +197,7 @@ func TestModelWithoutAKeyIsUsed(t *testing.T) {
 	address := model.URL + "/v1"
 	printed := runDev(t, map[string]string{"DATABASE_URL": testkit.NewEmptyDatabase(t).Direct(), "HTTP_ADDR": "127.0.0.1:0", "OPENAI_BASE_URL": address})
 	assert.Containsf(t, printed, "Model     "+address, "printed: %s", printed)
-	_, paste, _ := strings.Cut(printed, "paste all of it):\n")
-	first, _, _ := strings.Cut(paste, "Then see")
-	pasted(t, first)
+	pasted(t, callIn(printed))
 	n := asked.Load()
 	assert.Truef(t, n == 1, "it was asked %d times", n)
 }

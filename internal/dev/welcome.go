@@ -13,37 +13,42 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// printWelcome prints the addresses and what to paste.
+// printWelcome prints the page's link, what to paste into a terminal, and the other addresses.
 func printWelcome(out io.Writer, cfg config.Config, address, token string) {
 	here, phone := addresses(address)
-	fmt.Fprintf(out, "\nThroughline is running.\n\n  API       %s\n", here)
+	fmt.Fprintf(out, "\n  %s\n\n", pageLink(here, token))
+	if token == "" {
+		fmt.Fprintf(out, "Throughline is running. Call it at %s with an access token of %s.\n\n", here, cfg.SupabaseURL)
+	} else {
+		fmt.Fprintf(out, toPaste, here, here)
+	}
+	if cfg.OpenAIAPIKey == offlineKey {
+		fmt.Fprint(out, "It has tools, too. Try: Roll two dice. Or, which asks you first: Send a postcard to Anna: Hello!\n\n")
+	}
 	if phone != "" {
 		fmt.Fprintf(out, "  Phone     %s\n", phone)
 	}
-	fmt.Fprintf(out, "  OpenAPI   %s/openapi.json\n  Metrics   %s/metrics\n", here, here)
-	fmt.Fprintf(out, "  Page      %s\n", pageLink(here, token))
 	if cfg.RiverUI {
 		fmt.Fprintf(out, "  River UI  %s/river/\n", here)
 	}
-	fmt.Fprintf(out, "  Postgres  %s\n", withoutPassword(cfg.DatabaseURL))
-	fmt.Fprintf(out, "  Model     %s\n", model(cfg))
+	fmt.Fprintf(out, "  Postgres  %s\n  Model     %s\n", withoutPassword(cfg.DatabaseURL), model(cfg))
 	if phone != "" {
 		fmt.Fprint(out, warning(cfg))
 	}
-	if token == "" {
-		fmt.Fprintf(out, "\nCall it with an access token of %s.\n\n", cfg.SupabaseURL)
-		return
-	}
-	fmt.Fprintf(out, firstMessages, token, here, here)
-	if cfg.LongTerm.On {
-		fmt.Fprintf(out, nextChat, cfg.LongTerm.ExtractDelay, here, here)
-	}
-	fmt.Fprint(out, "Or talk to it: go run ./cmd/throughline chat\n")
-	if cfg.OpenAIAPIKey == offlineKey {
-		fmt.Fprint(out, "It has tools, too. Try: Roll two dice. Or, which asks you first: Send a postcard to Anna: Hello!\n")
-	}
 	fmt.Fprintln(out)
 }
+
+// toPaste needs no token: the program knows the secret that signs it.
+const toPaste = `Throughline is running: open the link in a browser. Or talk to it in a second terminal:
+
+  .local/bin/throughline chat --url %s
+
+Or call it:
+
+  curl -N %s/v1/message/first -H "Authorization: Bearer $(.local/bin/throughline token)" \
+    -H 'Content-Type: application/json' -d '{"content": "My name is Ada, and I am allergic to walnuts."}'
+
+`
 
 // pageLink opens the page, signed in where there is a token. What follows # is not sent to any server.
 func pageLink(here, token string) string {
@@ -52,34 +57,6 @@ func pageLink(here, token string) string {
 	}
 	return here + "/app/#token=" + token
 }
-
-// firstMessages brings its own source, so that the offline model, which knows nothing, has something to say.
-const firstMessages = `
-Ask it something (paste all of it):
-
-  export TOKEN=%s
-  curl -N %s/v1/message/first -H "Authorization: Bearer $TOKEN" -H 'Content-Type: application/json' -d '{
-    "content": "Why do cellists wait so long at front doors?",
-    "sources": [{"title": "Overheard at a rehearsal",
-      "content": "Cellists wait so long at front doors because they never find the key, and never know when to come in."}]}'
-
-Then see what it remembers, with the chat_id of the first event:
-
-  curl -N %s/v1/message -H "Authorization: Bearer $TOKEN" -H 'Content-Type: application/json' \
-    -d '{"chat_id": "…", "content": "What do cellists never find?"}'
-
-`
-
-// nextChat shows that a chat knows what another was told. The offline model reads memories by rule, and knows this one.
-const nextChat = `What you tell one chat, the next one knows, when the first has rested for %s:
-
-  curl -N %s/v1/message/first -H "Authorization: Bearer $TOKEN" -H 'Content-Type: application/json' \
-    -d '{"content": "My name is Ada, and I am allergic to walnuts."}'
-
-  curl -N %s/v1/message/first -H "Authorization: Bearer $TOKEN" -H 'Content-Type: application/json' \
-    -d '{"content": "What do you know about me?"}'
-
-`
 
 func model(cfg config.Config) string {
 	switch {

@@ -136,13 +136,15 @@ type cutLine struct {
 
 // tellCut tells the log and the client why a file ends before its time. A client that left was not cut.
 func (s *Server) tellCut(c echo.Context, mediaType string, out *bufio.Writer, cause error) {
+	status := statusOf(s.toFault(cause).Code)
 	switch {
 	case errors.Is(cause, os.ErrDeadlineExceeded):
+		status = http.StatusServiceUnavailable // to the log: nothing is wrong with this server
 		cause = fmt.Errorf("the client took longer than %s for %d KiB: %w", s.config.WriteTimeout, exportBuffer>>10, cause)
 	case c.Request().Context().Err() != nil:
 		return
 	}
-	s.logFailure(c, http.StatusInternalServerError, cause)
+	s.logFailure(c, status, cause)
 	if mediaType == mediaLines && json.NewEncoder(out).Encode(cutLine{"error", newErrorBody(s.toFault(cause))}) == nil {
 		_ = out.Flush() // fails where the client takes no more
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/auth"
+	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/testkit"
 	"github.com/arcoscribe/throughline/internal/transfer"
 	"github.com/arcoscribe/throughline/internal/transfer/bundle"
@@ -261,17 +262,21 @@ func TestAnAccountGoesOutAndComesIn(t *testing.T) {
 }
 
 // failingSnapshots break off after the account.
-type failingSnapshots struct{ transfer.Store }
+type failingSnapshots struct {
+	transfer.Store
+	with error
+}
 
 func (f failingSnapshots) Snapshot(ctx context.Context, user auth.Principal, read func(transfer.Snapshot) error) error {
-	return f.Store.Snapshot(ctx, user, func(all transfer.Snapshot) error { return read(failingSnapshot{all}) })
+	return f.Store.Snapshot(ctx, user, func(all transfer.Snapshot) error { return read(failingSnapshot{all, f.with}) })
 }
 
-type failingSnapshot struct{ transfer.Snapshot }
-
-func (f failingSnapshot) Memories(context.Context, func(bundle.Record) error) error {
-	return errors.New("the connection broke")
+type failingSnapshot struct {
+	transfer.Snapshot
+	with error
 }
+
+func (f failingSnapshot) Memories(context.Context, func(bundle.Record) error) error { return f.with }
 
 // A client that takes nothing is cut, and the log names the limit.
 func TestExportThatIsNotTaken(t *testing.T) {
@@ -284,16 +289,19 @@ func TestExportThatIsNotTaken(t *testing.T) {
 	_ = response.Body.Close()
 	lines := f.logs.Lines(t, "request failed")
 	require.NotEmpty(t, lines)
-	assert.Contains(t, lines[len(lines)-1]["error"], "the client took longer than 50ms for 64 KiB")
+	last := lines[len(lines)-1]
+	assert.Contains(t, last["error"], "the client took longer than 50ms for 64 KiB")
+	assert.Equal(t, "WARN", last["level"])
 }
 
 // Half an export is never taken for a whole one: before the first bytes the answer is an error, later the connection breaks,
-// behind a line that says why.
+// behind a line that says why. A change meanwhile is no failure to the log.
 func TestExportThatBreaks(t *testing.T) {
 	t.Parallel()
 	whole := newKeeper(t)
 	pages := strings.ReplaceAll(strings.Repeat(twoLines, 600), "Slowly.", strings.Repeat("slowly ", 100))
-	account := func(s transfer.Store) transfer.Store { return failingSnapshots{s} }
+	account := func(s transfer.Store) transfer.Store { return failingSnapshots{s, errors.New("the connection broke")} }
+	changed := func(s transfer.Store) transfer.Store { return failingSnapshots{s, fault.New(fault.NotReady, "changed")} }
 	for name, c := range map[string]struct {
 		file, path string
 		store      func(transfer.Store) transfer.Store
@@ -303,9 +311,10 @@ func TestExportThatBreaks(t *testing.T) {
 		"a chat, later":    {pages, "", func(s transfer.Store) transfer.Store { return brokenStore{s, 500} }, true},
 		"a small account":  {`{"role":"user","content":"x"}`, "/v1/export", account, false},
 		"an account later": {`{"role":"user","content":"` + strings.Repeat("x", 4*exportBuffer) + `"}`, "/v1/export", account, true},
+		"a changed one":    {`{"role":"user","content":"` + strings.Repeat("x", 4*exportBuffer) + `"}`, "/v1/export", changed, true},
 	} {
 		f := whole.in(t)
-		chatID := f.imported(c.file)
+		chatID, failures := f.imported(c.file), len(f.logs.Lines(t, "request failed"))
 		path := cmp.Or(c.path, "/v1/chats/"+chatID.String()+"/export")
 		f.server.config.Transfer = transferOf(t, c.store(f.files))
 		response, err := f.http.Client().Do(f.request(http.MethodGet, path, ""))
@@ -319,7 +328,9 @@ func TestExportThatBreaks(t *testing.T) {
 		}
 		lines := strings.Split(strings.TrimSpace(string(read)), "\n")
 		last := lines[len(lines)-1]
-		assert.Truef(t, !c.broken || strings.HasPrefix(last, `{"type":"error","code":"internal","message":"`), "%s ends with %s", name, last)
+		code := map[bool]string{false: "internal", true: "not_ready"}[name == "a changed one"]
+		assert.Truef(t, !c.broken || strings.HasPrefix(last, `{"type":"error","code":"`+code+`","message":"`), "%s ends with %s", name, last)
+		assert.Equalf(t, code == "internal", len(f.logs.Lines(t, "request failed")) > failures, "%s: the log of failures", name)
 		f.waitFor("the place is free", func() bool { return f.places() == 0 })
 	}
 }

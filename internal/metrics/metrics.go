@@ -97,12 +97,12 @@ func New() *Metrics {
 		UnreadableBriefs: auto.NewCounter(counter("unreadable_briefs_total", "Prompts that did without a brief because the stored one is not in its form.")),
 		Folds:            auto.NewCounterVec(counter("folds_total", "Folds by result."), []string{"result"}),
 		FoldDuration:     auto.NewHistogram(histogram("fold_duration_seconds", "One fold from plan to commit.", slow)),
-		SummaryDuration: auto.NewHistogramVec(histogram("summary_call_duration_seconds", "One call of the summary model, "+
+		SummaryDuration: auto.NewHistogramVec(histogram("brief_call_duration_seconds", "One call of the summary model, "+
 			"by result.", slow), []string{"result"}),
 		CommitDuration: auto.NewHistogram(histogram("brief_commit_duration_seconds", "The transaction that writes a brief, its revision and the "+
 			"end of its job.", fast)),
 		GateRefusals:    auto.NewCounterVec(counter("gate_refusals_total", "Summaries that the gate refused, by reason."), []string{"reason"}),
-		PromptFallbacks: auto.NewCounter(counter("summary_prompt_fallbacks_total", "Changes from the hosted summary prompt to the inline one.")),
+		PromptFallbacks: auto.NewCounter(counter("brief_prompt_fallbacks_total", "Changes from the hosted summary prompt to the inline one.")),
 		EmbeddingDuration: auto.NewHistogramVec(histogram("embedding_call_duration_seconds", "One call of the embedding model, "+
 			"by result.", slow), []string{"result"}),
 		EmbeddedTurns:            auto.NewCounter(counter("embedded_turns_total", "Turns whose vector was stored.")),

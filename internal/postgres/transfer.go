@@ -134,7 +134,7 @@ func (c chatParts) File(ctx context.Context, sha256 string) (file bundle.File, e
 	params := dbsqlc.ExportFileParams{ChatID: c.chatID, Sha256: hash}
 	err = c.read(ctx, func(batch *pgx.Batch) { dbsqlc.ExportFile.Read(batch, params, set(&file)) })
 	if err == nil && file.SHA256 == "" {
-		err = fmt.Errorf("export: file %s of chat %s was deleted meanwhile", sha256, c.chatID)
+		err = changedMeanwhile()
 	}
 	return file, err
 }

@@ -27,6 +27,8 @@ type Settings struct {
 	SupabaseKey string `json:"supabase_key,omitempty"`
 	// Models are the names of the model variants; the first one answers unless another is asked for.
 	Models []string `json:"model_variants"`
+	// Offline is that the model of `make run` answers, which knows nothing.
+	Offline bool `json:"offline_model,omitempty"`
 }
 
 // prefix is the path of the page. Vite builds it into the files' addresses.

@@ -79,10 +79,12 @@ func ReadLines(text, letters string) []Line {
 var (
 	// openers are words before what a clause says.
 	openers = regexp.MustCompile(`(?i)^(?:[\s,:;.!–-]+|(?:#\w+|actually|by the way|btw|also|oh|well|hi|hello|hey|so|and|but|no|yes|ok|okay|sorry` +
+		`|und|aber|hallo|ja|nein|übrigens` +
 		`|correction|please|(?:please )?(?:remember|note)(?: that)?|you (?:should|have to|must|need to) know(?: that)?` +
 		`|fyi|just so you know|for the record|in fact|as of now|now)(?:[\s,:;.!–-]|$))+`)
 	// clauseStart divides a sentence before a conjunction or a comma after which the speaker speaks of himself again.
-	clauseStart = regexp.MustCompile(`(?i)(?:[,;:]\s+(?:(?:and|but|so)\s+)?|\s(?:and|but)\s+)(?:i|i'm|i’m|i've|i’ve|my)\s`)
+	clauseStart = regexp.MustCompile(`(?i)(?:[,;:]\s+(?:(?:and|but|so|und|aber)\s+)?|\s(?:and|but|und|aber)\s+)` +
+		`(?:i|i'm|i’m|i've|i’ve|my|ich|meine?|` + germanVerbs + `)\s`)
 	// passing are words of what will not matter tomorrow.
 	passing = regexp.MustCompile(`(?i)\b(?:today|tonight|right now|at the moment|this (?:morning|evening|afternoon))\b`)
 	// born is what a date belongs to.
@@ -122,10 +124,7 @@ func clausesOf(sentence string) []string {
 func factIn(clause string, said time.Time) (Fact, bool) {
 	const longestQuote = 200 // characters
 	quote := strings.TrimSpace(openers.ReplaceAllString(clause, ""))
-	bare, from := thingTail.ReplaceAllString(quote, ""), ""
-	if !born.MatchString(bare) {
-		bare, from = takeDate(bare, said)
-	}
+	bare, from := bareOf(quote, said)
 	c, ok := claimOf(bare)
 	if !ok || utf8.RuneCountInString(quote) > longestQuote {
 		return Fact{}, false
@@ -141,6 +140,15 @@ func factIn(clause string, said time.Time) (Fact, bool) {
 		f.Replaces = &c.thing
 	}
 	return f, true
+}
+
+// bareOf returns a clause without what follows what it says, and the date since when it is so.
+func bareOf(clause string, said time.Time) (bare, from string) {
+	bare = thingTail.ReplaceAllString(clause, "")
+	if born.MatchString(bare) {
+		return bare, ""
+	}
+	return takeDate(bare, said)
 }
 
 // since is "since 3 March 2025", "in March", "since 2019", "since 2025-03", "last month".

@@ -32,13 +32,13 @@ func TestRepliesQuoteWhatThePromptHolds(t *testing.T) {
 	const sources = "[1] Opening hours, https://example.org/hours\nThe museum opens at 10 and closes at 18.\n[2] Prices\nA ticket costs 12 euros."
 	for _, c := range []struct{ name, current, want string }{
 		{"from the summary", "What does my sister do for work?", `From our conversation summary: "My sister Ana works as a nurse in Porto."`},
-		{"from prose in the summary", "Remind me what I am allergic to", `From our conversation summary: "I am allergic to peanuts."`},
-		{"from the user's own words", "What is my dog's name?", `Earlier you said: "My dog is called Biscuit."`},
-		{"not from a question", "Do you remember the dog's name", `Earlier you said: "My dog is called Biscuit."`},
-		{"by kin of a word", "Where do I live now?", `Earlier you said: "I moved from Lisbon to Madrid last week."`},
+		{"from prose in the summary", "Remind me what I am allergic to", "You are allergic to peanuts."},
+		{"from the user's own words", "What is my dog's name?", "Your dog is called Biscuit."},
+		{"not from a question", "Do you remember the dog's name", "Your dog is called Biscuit."},
+		{"by kin of a word", "Where do I live now?", "You live in Madrid."},
 		{"from a source", "When does the museum open?", `Source [1] says: "The museum opens at 10 and closes at 18."`},
 		{"from the second source", "How much is a ticket?", `Source [2] says: "A ticket costs 12 euros."`},
-		{"from nowhere", "Which submarine sank in Kiel?", "Nothing in what I was given answers that."},
+		{"from nowhere", "Which submarine sank in Kiel?", "Nothing that I was told answers that."},
 	} {
 		got := reply(prompt(ownSummary, recent, sources, c.current))
 		assert.Truef(t, strings.HasPrefix(got, c.want), "%s: %q, want %q", c.name, got, c.want)
@@ -60,6 +60,32 @@ func TestStatementsAreAcknowledged(t *testing.T) {
 	got := reply(prompt("", "", "", "Hello! It rains here. My exam is on 12 March in Oslo."))
 	assert.Containsf(t, got, `"My exam is on 12 March in Oslo."`, "%q", got)
 	assert.True(t, reply(prompt("", "", "", "👍")) != "" && reply(&Request{}) != "", "a message without words gets no reply")
+}
+
+// Each of these is the first message of a chat about a user who is remembered.
+func TestRepliesSpeakToTheirUser(t *testing.T) {
+	t.Parallel()
+	const offlineEnglish = "\n\nI am the offline model: I know only what you tell me."
+	const offlineGerman = "\n\nIch bin das Offline-Modell: Ich weiß nur, was du mir sagst."
+	for current, want := range map[string]string{
+		"What do you know about me?":                     "Your name is Ada. You are vegetarian, live in Porto and play the cello." + offlineEnglish,
+		"Was weißt du über mich?":                        "Du heißt Ada, bist vegetarian, wohnst in Porto und spielst the cello." + offlineGerman,
+		"What's my name?":                                "Your name is Ada." + offlineEnglish,
+		"Wie heiße ich?":                                 "Du heißt Ada." + offlineGerman,
+		"wo wohne ich":                                   "Du wohnst in Porto." + offlineGerman,
+		"Ich heiße Ute, bin Veganerin und wohne in Ulm.": "Du heißt Ute, bist Veganerin und wohnst in Ulm. ",
+		"Hello!":                           "Hello! Three things to try:\n\n1. ",
+		"Guten Morgen":                     "Hallo! Drei Dinge zum Ausprobieren:\n\n1. ",
+		"Compare Porto and Oslo":           "| | Porto | Oslo |\n|---|---|---|\n| What I was told | You live in Porto. | – |",
+		"Plan a weekend in Porto.":         "1. **First** write down what has to be true at the end of *weekend in Porto*.",
+		"Wie ist das Wetter auf dem Mars?": "Nichts, was mir gesagt wurde, beantwortet das." + offlineGerman,
+	} {
+		got := reply(&Request{Text: headMemories + "\n- The user's name is Ada.\n- The user is vegetarian.\n- The user lives in Porto.\n" +
+			"- The user plays the cello.\n\n" + headCurrent + "\n" + current})
+		assert.Truef(t, strings.HasPrefix(got, want), "%s: %q, want %q", current, got, want)
+	}
+	again := reply(prompt("", "User: Hello!\nAssistant: Hello!", "", "My name is Ada."))
+	assert.NotContains(t, again, "offline", "it says so once")
 }
 
 // Every section of a prompt is read, up to the next one, and the message being answered is all of its own words.
@@ -87,7 +113,7 @@ func TestSectionsArePassages(t *testing.T) {
 	diff := cmp.Diff(want, got)
 	assert.Truef(t, diff == "" && current == "Five\n\nRETRIEVED SOURCES:\nsix", "%q %s", current, diff)
 	answer := reply(&Request{Text: strings.Replace(text, "Five", "Which string broke?", 1)})
-	assert.Truef(t, strings.HasPrefix(answer, `From an earlier turn: "It was the A string`) && isStock(answer),
+	assert.Truef(t, strings.HasPrefix(answer, `From an earlier turn: "It was the A string`) && isStock(answer, true),
 		"%v", answer)
 	if _, current := parsePrompt("no headings"); current != "no headings" {
 		t.Errorf("%q", current)

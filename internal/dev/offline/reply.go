@@ -1,97 +1,216 @@
 package offline
 
 import (
+	"cmp"
+	_ "embed" // what the model says of its own
 	"fmt"
 	"math"
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	memorytext "github.com/arcoscribe/throughline/internal/memory/text"
 )
 
-// reply answers a main prompt: a question with a quotation, a statement with what it is mainly about. It depends on the
-// text alone.
-func reply(r *Request) string {
-	known, current := parsePrompt(r.Text)
-	seed := hash(r.Text)
-	parts := []string{firstSentence(known, withoutDirectives(current))}
-	for n := range seed / 7 % 4 { // so that replies differ in length
-		parts = append(parts, stock[2+(seed/31+n)%uint64(len(stock)-2)])
-	}
-	return strings.Join(parts, " ")
+//go:embed replies.txt
+var replyLines string
+
+// wish is something that the model knows how to answer, and by which words it knows it.
+type wish struct {
+	of, language string
+	asked        *regexp.Regexp
 }
 
-func firstSentence(known []passage, current string) string {
-	if isQuestion(current) {
-		if about := aboutTheUser(known); about != "" && asksAboutUser.MatchString(current) {
-			return inQuotes(passage{from: remembered, text: about})
+// replies are the model's own texts, by what they are for and their language.
+var wishes, replies = parseReplies(replyLines)
+
+func parseReplies(lines string) (wishes []wish, replies map[[2]string]string) {
+	replies = map[[2]string]string{}
+	for line := range strings.Lines(lines) {
+		head, text, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " | ")
+		switch name := strings.Fields(head); {
+		case len(name) != 3 || name[0] == "#":
+		case name[2] == "said":
+			replies[[2]string{name[0], name[1]}] = strings.ReplaceAll(text, `\n`, "\n")
+		case name[2] == "asked":
+			wishes = append(wishes, wish{name[0], name[1], regexp.MustCompile(`(?i)^[\s¿¡]*(?:` + text + `)[\s.!?]*$`)})
 		}
+	}
+	return wishes, replies
+}
+
+// reply answers a main prompt in the language of its message: a question with what the prompt knows, a statement with what
+// was understood. It depends on the text alone. The first reply of a chat says whose it is.
+func reply(r *Request) string {
+	known, current := parsePrompt(r.Text)
+	current = strings.TrimSpace(withoutDirectives(current))
+	language := languageOf(current)
+	said := answer(known, current, language)
+	if !slices.ContainsFunc(known, func(p passage) bool { return p.weight < 1 }) {
+		said += "\n\n" + replies[[2]string{"offline", language}]
+	}
+	return said
+}
+
+func answer(known []passage, current, language string) string {
+	if said, ok := wished(known, current, language); ok {
+		return said
+	}
+	if isQuestion(current) {
 		found, ok := recall(known, current)
 		if !ok {
-			return nothing
+			return replies[[2]string{"nothing", language}]
 		}
-		return inQuotes(found)
+		if told := toldBy(found.text, language); told != "" {
+			return told
+		}
+		return inQuotes(found, language)
 	}
 	said := sentences(current)
 	if len(said) == 0 {
-		return present
+		return replies[[2]string{"present", language}]
+	}
+	filler := replies[[2]string{[]string{"noted", "later"}[hash(current)%2], language}]
+	var understood []string
+	for _, fact := range factsIn(Line{Text: current}) {
+		understood = append(understood, secondPerson(fact.of.in(language)))
+	}
+	if len(understood) > 0 {
+		return joined(understood) + " " + filler
 	}
 	main := slices.MaxFunc(said, func(a, b string) int { return informativeness(a) - informativeness(b) })
-	return inQuotes(passage{from: "Noted", text: main})
+	return inQuotes(passage{from: "Noted", text: main}, language) + " " + filler
+}
+
+// wished answers what replies.txt knows by its form.
+func wished(known []passage, current, language string) (said string, ok bool) {
+	for _, w := range wishes {
+		found := w.asked.FindStringSubmatch(current)
+		if found == nil {
+			continue
+		}
+		switch w.of {
+		case "greeting", "compare", "plan":
+			return fill(replies[[2]string{w.of, w.language}], w.asked.SubexpNames(), found, known, language), true
+		case "me":
+			said = aboutTheUser(known, w.language)
+		default:
+			said = latest(known, w.of, w.language)
+		}
+		if said != "" {
+			return said, true
+		}
+	}
+	return "", false
+}
+
+// fill writes what was asked for into a text, and what is known of it.
+func fill(text string, names, found []string, known []passage, language string) string {
+	for n, name := range names {
+		if name == "" || found[n] == "" {
+			continue
+		}
+		thing := strings.Trim(found[n], " .!?")
+		about := "–"
+		if best, ok := recall(known, thing); ok {
+			about = best.text
+			if told := toldBy(best.text, language); told != "" {
+				about = told
+			}
+		}
+		text = strings.NewReplacer("{"+name+"}", thing, "{known "+name+"}", strings.ReplaceAll(about, "|", "/")).Replace(text)
+	}
+	return text
+}
+
+// aboutTheUser says all memories of the prompt.
+func aboutTheUser(known []passage, language string) string {
+	var all []string
+	for _, p := range known {
+		if p.from == remembered {
+			for _, memory := range sentences(p.text) {
+				told := toldBy(memory, language)
+				if told == "" {
+					told = secondPerson(memory)
+				}
+				all = append(all, told)
+			}
+		}
+	}
+	return joined(all)
+}
+
+// latest says what the user or a memory said last of an aspect; "" where none did.
+func latest(known []passage, of, language string) (said string) {
+	for _, p := range known {
+		for _, sentence := range sentences(p.text) {
+			for _, c := range claimsIn(sentence) {
+				if c.of == of && p.weight == 1 {
+					said = secondPerson(c.in(language))
+				}
+			}
+		}
+	}
+	return said
+}
+
+// toldBy says a sentence of the user or of a memory to the user; "" where the model does not understand it.
+func toldBy(sentence, language string) string {
+	var all []string
+	for _, c := range claimsIn(sentence) {
+		all = append(all, secondPerson(c.in(language)))
+	}
+	return joined(all)
+}
+
+func claimsIn(sentence string) (all []claim) {
+	for _, clause := range clausesOf(sentence) {
+		bare, _ := bareOf(openers.ReplaceAllString(clause, ""), time.Unix(0, 0)) // the date itself is not said
+		if c, ok := claimIn(bare); ok {
+			all = append(all, c)
+		}
+	}
+	return all
 }
 
 // inQuotes quotes a sentence without its quotation marks, and cut if it is long.
-func inQuotes(p passage) string {
+func inQuotes(p passage, language string) string {
 	const longest = 70 // tokens
-	return fmt.Sprintf(`%s: "%s"`, p.from, memorytext.FitCap(strings.ReplaceAll(p.text, `"`, "'"), longest))
+	from := cmp.Or(replies[[2]string{strings.ReplaceAll(p.from, " ", "-"), language}], p.from)
+	return fmt.Sprintf(`%s: "%s"`, from, memorytext.FitCap(strings.ReplaceAll(p.text, `"`, "'"), longest))
 }
 
 // quotation is a sentence of ours that repeats what the user or the prompt says.
 var quotation = regexp.MustCompile(`^(?:From our conversation summary|From what I remember of you|From the topic that we came back to|From an earlier ` +
-	`turn|Earlier you said|Earlier I said|Noted): "`)
+	`turn|Earlier you said|Earlier I said|Noted|Notiert|Vorher hast du gesagt|Vorher habe ich gesagt|Von früher` +
+	`|Aus der Zusammenfassung unseres Gesprächs|Aus dem Thema, auf das wir zurückgekommen sind): "`)
 
-var asksWithoutMark = regexp.MustCompile(
-	`(?i)^\W*(?:what|who|whom|whose|when|where|which|why|how|what's|who's|where's|remind me|tell me|do you remember|do you know|do you recall)\b`,
-)
+// addressed is a sentence to the user: of ours it repeats what the user said.
+var addressed = regexp.MustCompile(`^(?:You|Your|Du|Dein) `)
 
-// asksAboutUser matches a question for all that is remembered of the user.
-var asksAboutUser = regexp.MustCompile(`(?i)\b(?:know|remember|learned|tell me) (?:about|of) me\b|\bwho am i\b`)
-
-// aboutTheUser returns the memories of the prompt in one line.
-func aboutTheUser(known []passage) string {
-	for _, p := range known {
-		if p.from == remembered {
-			return strings.Join(strings.Fields(strings.ReplaceAll("\n"+p.text, "\n- ", " ")), " ")
-		}
-	}
-	return ""
-}
+var asksWithoutMark = regexp.MustCompile(`(?i)^\W*(?:what|who|whom|whose|when|where|which|why|how|what's|who's|where's|remind me|tell me|do you remember` +
+	`|do you know|do you recall|was|wer|wen|wem|wo|wann|welche[rsn]?|warum|wie|weißt du|erinnerst du dich|erzähl mir)\b`)
 
 // isQuestion reports whether a text has a question mark or begins like a question.
 func isQuestion(text string) bool {
 	return strings.ContainsAny(text, "?？؟") || asksWithoutMark.MatchString(text)
 }
 
-const (
-	nothing = "Nothing in what I was given answers that."
-	present = "I am here."
-)
-
-// stock are sentences that carry no information: recall and folds ignore them.
-var stock = []string{
-	nothing,
-	present,
-	"I quote word for word instead of guessing, because I am the offline model and know nothing beyond this prompt.",
-	"I will go by that from here on.",
-	"Correct me whenever something about it changes.",
-	"You can ask me about it later, also after many other messages.",
-	"Go on with whatever comes next, and give me names, numbers and dates where they matter.",
-}
+// stock are the sentences of replies.txt, which carry no information: recall and folds ignore them.
+var stock = func() map[string]bool {
+	all := map[string]bool{}
+	for _, text := range replies {
+		for _, sentence := range sentences(text) {
+			all[sentence] = true
+		}
+	}
+	return all
+}()
 
 // isStock reports whether a sentence of ours says nothing new: a stock one, or one that repeats what the prompt says.
-func isStock(sentence string) bool {
-	return slices.Contains(stock, sentence) || quotation.MatchString(sentence)
+func isStock(sentence string, ours bool) bool {
+	return stock[sentence] || quotation.MatchString(sentence) || ours && addressed.MatchString(sentence)
 }
 
 // recall finds the sentence that shares the most with the question: the sum of the weights of shared word stems, where
@@ -134,7 +253,7 @@ func quotable(known []passage) []passage {
 	var found []passage
 	for _, p := range known {
 		for _, sentence := range sentences(withoutDirectives(p.text)) {
-			if !isQuestion(sentence) && !isStock(sentence) {
+			if !isQuestion(sentence) && !isStock(sentence, p.weight < 1) {
 				found = append(found, passage{p.from, sentence, p.weight})
 			}
 		}

@@ -91,6 +91,11 @@ func parseSayings(lines string) []saying {
 	return all
 }
 
+// germanVerbs are of the first person: a clause that begins with one, "und wohne in Porto", has its subject in the clause before.
+const germanVerbs = `bin|wohne|lebe|arbeite|spiele|mag|liebe`
+
+var withoutSubject = regexp.MustCompile(`(?i)^(?:` + germanVerbs + `)\s`)
+
 // claim is what a clause or a memory says.
 type claim struct {
 	saying
@@ -100,6 +105,9 @@ type claim struct {
 // claimOf reads a clause that its speaker says of himself.
 func claimOf(clause string) (claim, bool) {
 	clause = strings.ReplaceAll(clause, "’", "'")
+	if withoutSubject.MatchString(clause) {
+		clause = "ich " + clause
+	}
 	for _, s := range sayings {
 		if c, ok := s.match(s.said, clause); ok {
 			c.thing = thingIn(c.thing, aspects[s.of].proper)

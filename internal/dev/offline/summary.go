@@ -82,7 +82,7 @@ var turnHeading = regexp.MustCompile(`^Turn \d+:$`)
 func statements(prefix, text string) []string {
 	var found []string
 	for _, sentence := range sentences(withoutDirectives(text)) {
-		if strings.Contains(sentence, "===") || turnHeading.MatchString(sentence) || isStock(sentence) {
+		if strings.Contains(sentence, "===") || turnHeading.MatchString(sentence) || isStock(sentence, prefix == suggested) {
 			continue
 		}
 		for part := range slices.Chunk(strings.Fields(sentence), 40) {
@@ -163,7 +163,7 @@ func informativeness(sentence string) int {
 }
 
 var (
-	firstPerson = wordSet("i my me mine i'm i’m i've i’ve we our us")
+	firstPerson = wordSet("i my me mine i'm i’m i've i’ve we our us ich mich mir mein meine wir uns unser")
 	lasting     = wordSet("allergic allergy always birthday born called decided favourite live lives moved named never prefer work")
 )
 

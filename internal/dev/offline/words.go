@@ -69,7 +69,12 @@ func stem(word string) string {
 }
 
 // contentStems returns the stems of a text's content words, each once, in order.
-func contentStems(text string) []string { return stemsWithout(stopWords, text) }
+func contentStems(text string) []string {
+	if languageOf(text) == "de" {
+		return stemsWithout(germanWords, text)
+	}
+	return stemsWithout(stopWords, text)
+}
 
 // stemsWithout returns the stems of a text's words but for some, each once, in order.
 func stemsWithout(some map[string]bool, text string) []string {
@@ -93,6 +98,29 @@ var stopWords = wordSet(`a about above after again all also am an and any are ar
 	up us very was wasn't we we're were what what's when where which while who who's whom whose why will with won't
 	would you you're your yours again ever exactly earlier before know known like mention mentioned recall remember
 	remind said say tell told talk talked asked ask think yes ok okay thanks thank`)
+
+// germanWords are the same of German. Most of them are in no English text.
+var germanWords = wordSet(`aber als am an auf auch aus bei bin bist bitte da das dass dein deine dem den der des dich die dir doch du ein eine einem
+	einen einer er es euch für gern gerne guten habe haben hallo hast hat heiße heißt heute ich ihm ihn ihr im in ist ja jetzt kann kein keine man mein
+	meine meinem meinen meiner mich mir mit nach nein nicht noch nun nur oder schon sehr sein sich sie sind über um und uns unser von war was weil weiß
+	weißt welche welcher wem wen wenn wer wie wieder wir wird wo wohne wohnst zu zum zur erzähl erinnerst`)
+
+// languageOf is "de" where a text has more German words than English ones, else "en".
+func languageOf(text string) string {
+	german, english := 0, 0
+	for _, word := range words(text) {
+		if germanWords[word] {
+			german++
+		}
+		if stopWords[word] {
+			english++
+		}
+	}
+	if german > english {
+		return "de"
+	}
+	return "en"
+}
 
 func wordSet(list string) map[string]bool {
 	set := map[string]bool{}

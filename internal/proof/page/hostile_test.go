@@ -20,7 +20,8 @@ var hostileUnits = map[string]string{
 	"pictures": "![", "closed brackets": "a]", "instructions": "a <?", "tags": `<a b="`, "comments": "<!--", "code": "a`b``", "headings": "a\n=\n",
 	"rules under text": "\n-\n\n(", "cells": "|a", "cells of rows": "a|b\n-|-\n", "one word": "word", "one sign": "e\u0301",
 	"empty lines": "a\n\n", "mail": "a@b.", "turned": "\u202Ea", "spaces": " ", "quoted depth": strings.Repeat("> ", 11) + "a\n\n",
-	"dollars": "$$a ", "one dollar": "$a ", "formulas": "\\[a ", "fences": "```\n~~~\n", "indented items": indented(11) + "\n", "deeper items": indented(30) + "\n",
+	"dollars": "$$a ", "one dollar": "$a ", "formulas": "\\[a ", "fences": "```\n~~~\n",
+	"indented items": indented(11) + "\n", "deeper items": indented(30) + "\n",
 }
 
 // indented is a list in a list, so many deep.

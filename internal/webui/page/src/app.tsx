@@ -80,7 +80,7 @@ export function App() {
   return (
     <SignedInContext.Provider value={signedIn} key={signedIn.session.userId}>
       <LocationProvider scope="/app">
-        <Shell onSignOut={() => void signOut()}>
+        <Shell offline={config.offline_model} onSignOut={() => void signOut()}>
           <Router onRouteChange={focusHeading}>
             <Route path="/app/" component={Talk} />
             <Route path="/app/chats/:id" component={Talk} />

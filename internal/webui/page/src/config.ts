@@ -6,6 +6,8 @@ export interface Config {
   supabase_key?: string;
   /** The first one answers unless another is asked for. */
   model_variants: string[];
+  /** The model of `make run` answers, which knows nothing. */
+  offline_model?: boolean;
 }
 
 let loaded: Promise<Config> | undefined;

@@ -36,7 +36,10 @@ export function WhyChip({ message }: { message: Message }) {
   const open = id === message.id;
   const known = knownBy(message);
   return (
-    <button type="button" class={known ? 'chip known' : 'chip'} data-why={message.id} aria-expanded={open} onClick={() => explain(open ? undefined : message.id)}>
+    <button
+      type="button" class={known ? 'chip known' : 'chip'} data-why={message.id} aria-expanded={open}
+      onClick={() => explain(open ? undefined : message.id)}
+    >
       Why?{known && ` ${known}`}
     </button>
   );

@@ -5,7 +5,10 @@ import { useEffect, useRef } from 'preact/hooks';
  * Code, which stays as it is; then formulas as models write them: \( … \), \[ … \], and $ … $, where nothing is empty
  * beside the inner sides of the signs. The lengths are bounds, so that many open brackets take no square of time.
  */
-const FORMULAS = /(`{3,}|~{3,})[\s\S]*?(?:\1|$)|`[^`\n]*`|\\\((.{1,1000}?)\\\)|\\\[([\s\S]{1,2000}?)\\\]|(?<![\\$\w])\$(?![\s$])([^$\n]{1,500}?)(?<![\s\\])\$(?![$\w])/g;
+const FORMULAS = new RegExp([
+  /(`{3,}|~{3,})[\s\S]*?(?:\1|$)|`[^`\n]*`/, /\\\((.{1,1000}?)\\\)/, /\\\[([\s\S]{1,2000}?)\\\]/,
+  /(?<![\\$\w])\$(?![\s$])([^$\n]{1,500}?)(?<![\s\\])\$(?![$\w])/,
+].map(({ source }) => source).join('|'), 'g');
 
 /** What is in a formula and in no price: a letter alone, or a sign or a command between its parts. */
 const TEX = /^\s*[a-z]\s*$|[\\^_=<>{}]|\S\s*[+*/]\s*\S|\w-\w/i;

@@ -6,7 +6,7 @@ import { Icon } from './icon';
 import { ThemeSwitch } from './theme';
 
 /** What stands around every area: the ways to the others, the theme, signing out. */
-export function Shell({ children, onSignOut }: { children: ComponentChildren; onSignOut: () => void }) {
+export function Shell({ children, offline, onSignOut }: { children: ComponentChildren; offline?: boolean; onSignOut: () => void }) {
   const { session } = useClient();
   const { path } = useLocation();
   const reachable = useReachable();
@@ -21,6 +21,7 @@ export function Shell({ children, onSignOut }: { children: ComponentChildren; on
           <a href="/app/" aria-current={remembers ? undefined : 'page'}>Talk</a>
           <a href="/app/memories" aria-current={remembers ? 'page' : undefined}>Memories</a>
         </nav>
+        {offline && <span class="badge" title="It repeats what it is told. Set OPENAI_API_KEY for a real one.">offline model</span>}
         <ThemeSwitch />
         <button type="button" class="quiet square" onClick={onSignOut} aria-label={`Sign out, ${session.name}`} title={`Sign out, ${session.name}`}>
           <Icon name="leave" />
