@@ -288,14 +288,15 @@ func (s *Service) retrieve(ctx context.Context, user auth.Principal, query Query
 		}
 		sections = append(sections, found...)
 	}
-	s.slowest.Store(max(int64(time.Since(began)), s.slowest.Load()*31/32)) // two at once may lose one: the next says the same
+	s.slowest.Store(max(int64(time.Since(began)), s.slowest.Load()))
 	prompt.FitRetrieved(sections, query.Room)
 	return sections
 }
 
 // patience is how long a reply waits for its lookups: RetrieveTimeout, and on a machine or with an embedder that is busy four times as
-// long as the slowest lookups took lately. The time of one that is late is not known, so it counts as its deadline; four times
-// RetrieveTimeout is the most, for an embedder that hangs.
+// long as the slowest lookups, or the turns that were stored, took lately: a turn is stored just before its lookups, so the first on
+// a busy machine are waited for, too. The time of one that is late is not known, so it counts as its deadline; four times
+// RetrieveTimeout is the most, for an embedder or a Postgres that hangs.
 func (s *Service) patience() time.Duration {
 	return min(max(s.RetrieveTimeout, 4*time.Duration(s.slowest.Load())), 4*s.RetrieveTimeout)
 }

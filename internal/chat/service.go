@@ -102,7 +102,7 @@ type Service struct {
 	listening  atomic.Bool   // notifications come
 	cancelHint chan struct{} // there may be new requests to cancel
 	ownTokens  func() int    // of Instructions
-	slowest    atomic.Int64  // nanoseconds that lookups took lately; a reply forgets a 32nd
+	slowest    atomic.Int64  // nanoseconds that lookups and storing turns took lately; a turn forgets a 32nd
 
 	lifetime    context.Context //nolint:containedctx // of followers, the recorder and the leases
 	endLifetime context.CancelFunc

@@ -94,12 +94,15 @@ type Query struct {
 // of them first.
 //
 // The message's vector is made only if its words and names find nothing rare, and nothing else has answered it. If the search fails,
-// what needs none is returned with the error.
+// what needs none is returned with the error: the standing ones, and those of the first that share a telling word with the message.
 func (r *Retriever) Retrieve(ctx context.Context, user auth.Principal, q Query) ([]memory.Remembered, error) {
 	if q.Known.Active == len(q.Known.First) && fits(q.Known.First, r.Tokens) {
 		return unsaid(q.Known.First, q), nil
 	}
 	found, err := r.search(ctx, user, q)
+	if err != nil && len(found) == 0 {
+		found = sharing(q)
+	}
 	return choose(unsaid(q.Known.First, q), found, q, r.Tokens), err
 }
 
@@ -130,6 +133,18 @@ func (r *Retriever) search(ctx context.Context, user auth.Principal, q Query) ([
 			}
 			return found, err
 		})
+}
+
+// sharing returns those of the first memories that share a telling word with the message, in their order.
+func sharing(q Query) (found []Found) {
+	asked := recall.TellingRoots(q.Text)
+	for i := range q.Known.First {
+		isAsked := func(root string) bool { return slices.Contains(asked, root) && !ofMemories[root] }
+		if slices.ContainsFunc(recall.TellingRoots(q.Known.First[i].Content), isAsked) {
+			found = append(found, Found{Remembered: q.Known.First[i], Rarest: 1})
+		}
+	}
+	return found
 }
 
 // A word is rare that at most this share of the memories hold, or so few of them.

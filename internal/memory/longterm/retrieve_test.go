@@ -133,14 +133,15 @@ func TestAFewMemoriesAreAllShown(t *testing.T) {
 	assert.Truef(t, err == nil && contents(found) == "by words", "where they do not fit: %v, %v", found, err)
 }
 
-// A search that fails leaves the memories that are shown for any message.
+// A search that fails leaves the memories that are shown for any message, and those with its words that came with the turn.
 func TestASearchThatFailsHidesNothing(t *testing.T) {
 	t.Parallel()
-	known := memory.Memories{On: true, Active: 300, First: []memory.Remembered{{Content: "Is called Ada.", Durable: true}, {Content: "Rents a flat."}}}
+	known := memory.Memories{On: true, Active: 300, First: []memory.Remembered{{ID: uuid.New(), Content: "Is called Ada.", Durable: true},
+		{ID: uuid.New(), Content: "Rents a flat."}, {ID: uuid.New(), Content: "Owns two bows."}}}
 	store := &drawer{failure: errors.New("away")}
 	r := &Retriever{Store: store, Questions: questions(store), Tokens: SectionTokens}
 	found, err := r.Retrieve(t.Context(), auth.Principal{}, Query{Text: "Which bow?", Known: known, Now: now})
-	assert.Truef(t, err != nil && contents(found) == "Is called Ada.", "%v, %v", found, err)
+	assert.Truef(t, err != nil && contents(found) == "Is called Ada. Owns two bows.", "%v, %v", found, err)
 }
 
 func contents(found []memory.Remembered) string {
