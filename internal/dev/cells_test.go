@@ -48,7 +48,7 @@ func TestCells(t *testing.T) {
 	}
 	talks := func(lines string) {
 		testkit.Eventually(t, "ann is answered", func() bool {
-			text, _ := pasted(t, lines)
+			text := pasted(t, lines)
 			return text != ""
 		})
 	}

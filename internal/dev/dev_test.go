@@ -2,7 +2,6 @@ package dev
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"io"
@@ -83,13 +82,13 @@ func TestFirstLinesToPaste(t *testing.T) {
 	here, token, found := strings.Cut(link, "/app/#token=")
 	require.Truef(t, found && strings.Contains(rest, ".local/bin/throughline chat --url "+here+"\n") && !strings.Contains(rest, token), "printed: %s", printed)
 	call := callIn(printed)
-	text, _ := pasted(t, call)
+	text := pasted(t, call)
 	assert.NotEmpty(t, text, "the first answer")
 	testkit.Eventually(t, "the message is remembered", func() bool {
 		return strings.Contains(shell(t, "sleep 0.2; curl -s "+here+`/v1/memories -H "Authorization: Bearer `+token+`"`), "allergic to walnuts")
 	})
 	ask := strings.ReplaceAll(call, "My name is Ada, and I am allergic to walnuts.", "What do you know about me?")
-	if text, _ := pasted(t, ask); !strings.Contains(text, "Your name is Ada. You are allergic to walnuts.") {
+	if text := pasted(t, ask); !strings.Contains(text, "Your name is Ada. You are allergic to walnuts.") {
 		t.Errorf("the next chat: %s", text)
 	}
 }
@@ -116,19 +115,16 @@ func shell(t *testing.T, lines string) string {
 	return string(out)
 }
 
-// pasted runs lines in a shell and returns the text that was streamed, and the chat's id.
-func pasted(t *testing.T, lines string) (text, chatID string) {
+// pasted runs lines in a shell and returns the text that was streamed.
+func pasted(t *testing.T, lines string) (text string) {
 	t.Helper()
 	for line := range strings.Lines(shell(t, lines)) {
-		var data struct {
-			Delta  string
-			ChatID string `json:"chat_id"`
-		}
+		var data struct{ Delta string }
 		if raw, ok := strings.CutPrefix(line, "data: "); ok && json.Unmarshal([]byte(raw), &data) == nil {
-			text, chatID = text+data.Delta, cmp.Or(data.ChatID, chatID)
+			text += data.Delta
 		}
 	}
-	return text, chatID
+	return text
 }
 
 // A listener beyond loopback has an address that a phone can open, and a warning. On its own Postgres the server connects as servers do.
