@@ -27,7 +27,7 @@ import (
 // that end: "first" and "last" are the moments that may be stored.
 var reachable = map[string]string{
 	"chats.created_at": "moment", "chats.last_message_at": "moment", "chats.updated_at": "moment", "chats.max_turns": "100000",
-	"chats.title_seq": "9223372036854775807",
+	"chats.title_seq":     "9223372036854775807",
 	"messages.created_at": "moment", "messages.updated_at": "moment", "messages.importance": "1", "messages.rating": "1",
 	"conversation_briefs.pending_tokens": "2147483647", "conversation_briefs.max_turns": "100000",
 	"turn_index.said_at": "moment", "turn_index.tokens": "2000000000",
