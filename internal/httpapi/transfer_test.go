@@ -301,7 +301,9 @@ func TestExportThatBreaks(t *testing.T) {
 	whole := newKeeper(t)
 	pages := strings.ReplaceAll(strings.Repeat(twoLines, 600), "Slowly.", strings.Repeat("slowly ", 100))
 	account := func(s transfer.Store) transfer.Store { return failingSnapshots{s, errors.New("the connection broke")} }
-	changed := func(s transfer.Store) transfer.Store { return failingSnapshots{s, fault.New(fault.NotReady, "changed")} }
+	changed := func(s transfer.Store) transfer.Store {
+		return failingSnapshots{s, fault.New(fault.NotReady, "changed")}
+	}
 	for name, c := range map[string]struct {
 		file, path string
 		store      func(transfer.Store) transfer.Store
