@@ -1,128 +1,228 @@
 package text
 
 import (
-	"bufio"
-	"bytes"
-	"compress/gzip"
-	"container/heap"
-	_ "embed"
-	"encoding/base64"
+	_ "embed" // the table
+	"math"
 	"strings"
 	"sync"
+	"unicode"
+	"unicode/utf8"
 
-	"github.com/dlclark/regexp2/v2"
+	"golang.org/x/text/unicode/rangetable"
 )
 
-// o200k is OpenAI's published table of o200k_base, gzipped: on each line a token in base64 and its rank. As a file and not
-// as Go literals it costs the compiler nothing.
+// tokenTable is OpenAI's o200k_base (tiktoken, MIT License, © 2022 OpenAI, Shantanu Jain): of each token the length, in one
+// byte, and its bytes, in the order of their ranks. As Go literals it took longer to compile than all else.
 //
-//go:embed o200k_base.tiktoken.gz
-var o200k []byte
+//go:embed o200k_base.tokens
+var tokenTable string
 
-// o200kTokens is how many tokens the table has.
-const o200kTokens = 199_998
-
-// ranks returns the ranks of all tokens: the lower is merged first. They are built at first use, once per process.
-var ranks = sync.OnceValue(loadRanks)
-
-func loadRanks() map[string]int {
-	table, err := gzip.NewReader(bytes.NewReader(o200k))
-	if err != nil {
-		panic("text: the token table: " + err.Error()) // it is compiled in, as all of its lines, which a test reads
-	}
-	var tokens strings.Builder // all in one string, for one allocation instead of as many as there are tokens
-	var ends [o200kTokens]int
-	lines, buffer := bufio.NewScanner(table), make([]byte, 256)
-	for rank := 0; lines.Scan(); rank++ {
-		encoded, _, _ := bytes.Cut(lines.Bytes(), []byte(" "))
-		n, _ := base64.StdEncoding.Decode(buffer, encoded)
-		tokens.Write(buffer[:n])
-		ends[rank] = tokens.Len()
-	}
-	found, start := make(map[string]int, o200kTokens), 0
-	for rank, end := range ends {
-		found[tokens.String()[start:end]] = rank
-		start = end
-	}
-	return found
+// codec divides text as o200k_base does: into chunks by a pattern, which asks of what kinds a character is, and those into
+// tokens by their ranks.
+type codec struct {
+	ranks map[string]uint32
+	kinds [unicode.MaxRune + 1]uint8
 }
 
-// words divides a text before tokens are looked for; the pattern is published with the table.
-var words = sync.OnceValue(func() *regexp2.Regexp {
-	const ending = `(?i:'s|'t|'re|'ve|'m|'ll|'d)?`
-	return regexp2.MustCompile(
-		`[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+`+ending+
-			`|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*`+ending+
-			`|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+`, regexp2.None)
-})
+const (
+	letter  = 1 << iota
+	initial // a word begins with any number of them, and goes on with
+	inner
+	number
+	space
+	newline
+)
 
-// eachToken calls yield with the length of each token of valid UTF-8. The only error of a search is a timeout, and none
-// is set.
-func eachToken(text string, yield func(length int)) {
-	for word, _ := words().FindStringMatch(text); word != nil; word, _ = words().FindNextMatch(word) {
-		eachTokenOfWord(word.String(), yield)
+// o200k is built at first use (about 20 ms and 8 MB), once per process. It is safe for concurrent use: it is only read.
+var o200k = sync.OnceValue(build)
+
+func build() *codec {
+	c := &codec{ranks: make(map[string]uint32, 200_000)}
+	for rest := tokenTable; rest != ""; {
+		end := 1 + int(rest[0])
+		c.ranks[rest[1:end]] = uint32(len(c.ranks))
+		rest = rest[end:]
 	}
+	mark := func(kind uint8, tables ...*unicode.RangeTable) {
+		for _, table := range tables {
+			rangetable.Visit(table, func(r rune) { c.kinds[r] |= kind })
+		}
+	}
+	mark(letter, unicode.L)
+	mark(initial, unicode.Lu, unicode.Lt, unicode.Lm, unicode.Lo, unicode.M)
+	mark(inner, unicode.Ll, unicode.Lm, unicode.Lo, unicode.M)
+	mark(number, unicode.N)
+	mark(space, unicode.White_Space)
+	mark(newline, rangetable.New('\r', '\n'))
+	return c
 }
 
-func eachTokenOfWord(word string, yield func(length int)) {
-	if _, whole := ranks()[word]; whole {
-		yield(len(word))
-		return
-	}
-	ends := mergedEnds(word)
-	for start := 0; start < len(word); start = ends[start] {
-		yield(ends[start] - start)
+// each calls found with the byte offset after each token of text, which must be valid UTF-8.
+func (c *codec) each(text string, found func(end int)) {
+	for at := 0; at < len(text); {
+		chunk := text[at : at+c.chunk(text[at:])]
+		if _, whole := c.ranks[chunk]; whole {
+			found(at + len(chunk))
+		} else {
+			c.merge(chunk, func(end int) { found(at + end) })
+		}
+		at += len(chunk)
 	}
 }
 
-// mergedEnds begins with a token for each byte and merges, again and again, the two neighbors whose merger has the lowest
-// rank. It returns the end of each token at its start. The heap keeps a long word from taking quadratic time.
-func mergedEnds(word string) (ends []int) {
-	ends, before := make([]int, len(word)), make([]int, len(word)+1)
-	var open merges
-	offer := func(start, end int) {
-		if rank, known := ranks()[word[start:end]]; known {
-			open = append(open, merge{rank, start, end})
-			heap.Fix(&open, len(open)-1)
+// merge is byte pair encoding: it joins those two neighbors that make the token of the lowest rank, the leftmost of equals,
+// until none make one. The root of a tree of pairs is the lowest of its leaves, so that the time for a long chunk grows with
+// n log n.
+func (c *codec) merge(chunk string, found func(end int)) {
+	const few = 32
+	n := len(chunk)
+	var fewPairs [2 * few]uint64
+	var fewNext, fewPrevious [few + 1]int
+	pairs, next, previous := fewPairs[:], fewNext[:], fewPrevious[:]
+	if n > few {
+		pairs, next, previous = make([]uint64, 2*n), make([]int, n+1), make([]int, n+1)
+	}
+	pair := func(i int) uint64 { // of the part at i with the next one: its rank and i; the highest where it is no token
+		if i < n && next[i] < n {
+			if rank, ok := c.ranks[chunk[i:next[next[i]]]]; ok {
+				return uint64(rank)<<32 | uint64(i)
+			}
+		}
+		return math.MaxUint64
+	}
+	for i := range next {
+		next[i], previous[i] = i+1, i-1
+	}
+	for i := range n {
+		pairs[n+i] = pair(i)
+	}
+	for i := n - 1; i > 0; i-- {
+		pairs[i] = min(pairs[2*i], pairs[2*i+1])
+	}
+	set := func(i int, value uint64) {
+		i += n
+		for pairs[i] = value; i > 1; {
+			i /= 2
+			pairs[i] = min(pairs[2*i], pairs[2*i+1])
 		}
 	}
-	for i := range len(word) {
-		ends[i], before[i+1] = i+1, i
-		if i+2 <= len(word) {
-			offer(i, i+2)
+	for pairs[1] != math.MaxUint64 {
+		i := int(uint32(pairs[1]))
+		gone := next[i]
+		next[i] = next[gone]
+		previous[next[i]] = i
+		set(gone, math.MaxUint64)
+		set(i, pair(i))
+		if i > 0 {
+			set(previous[i], pair(previous[i]))
 		}
 	}
-	for len(open) > 0 {
-		next := open[0]
-		heap.Pop(&open)
-		middle := ends[next.start]
-		if middle == gone || middle >= next.end || ends[middle] != next.end {
-			continue // one of the two was merged with another meanwhile
-		}
-		ends[next.start], ends[middle], before[next.end] = next.end, gone, next.start
-		if next.start > 0 {
-			offer(before[next.start], next.end)
-		}
-		if next.end < len(word) {
-			offer(next.start, ends[next.end])
-		}
+	for end := next[0]; end <= n; end = next[end] {
+		found(end)
 	}
-	return ends
 }
 
-// gone is the end of a token that was merged into the one before it.
-const gone = 0
-
-// merge is one that two neighboring tokens, which together go from start to end, may have.
-type merge struct{ rank, start, end int }
-
-// merges is a heap.
-type merges []merge
-
-func (m merges) Len() int      { return len(m) }
-func (m merges) Swap(i, j int) { m[i], m[j] = m[j], m[i] }
-func (m merges) Less(i, j int) bool {
-	return m[i].rank < m[j].rank || m[i].rank == m[j].rank && m[i].start < m[j].start
+// chunk returns where the first match of o200k_base's pattern ends, whose alternatives are, in order:
+//
+//	[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?
+//	[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?
+//	\p{N}{1,3}
+//	 ?[^\s\p{L}\p{N}]+[\r\n/]*
+//	\s*[\r\n]+
+//	\s+(?!\S)
+//	\s+
+func (c *codec) chunk(text string) int {
+	first, size := utf8.DecodeRuneInString(text)
+	kind := c.kinds[first]
+	if end := c.word(text, kind, size); end > 0 {
+		return end + contraction(text[end:])
+	}
+	if kind&number != 0 {
+		return c.run(text, 0, 3, number, true)
+	}
+	from := 0
+	if first == ' ' {
+		from = 1
+	}
+	end := c.run(text, from, len(text), space|letter|number, false)
+	if end == from {
+		return c.blank(text)
+	}
+	for end < len(text) && strings.IndexByte("\r\n/", text[end]) >= 0 {
+		end++
+	}
+	return end
 }
-func (m *merges) Push(any) {} // offer appends by itself
-func (m *merges) Pop() any { *m = (*m)[:len(*m)-1]; return nil }
+
+// word is where a match of the first two alternatives ends, before a contraction; 0: there is none.
+func (c *codec) word(text string, kind uint8, size int) int {
+	if kind&(letter|number|newline) != 0 {
+		size = 0 // it does not stand before a word
+	}
+	end := c.lower(text, size)
+	if end == 0 && size > 0 {
+		end = c.lower(text, 0)
+	}
+	if end > 0 {
+		return end
+	}
+	if end := c.run(text, size, len(text), initial, true); end > size {
+		return end
+	}
+	return c.run(text, 0, len(text), initial, true)
+}
+
+// lower is where a run of initial characters and then, at least one, inner ones ends; 0: there is none.
+func (c *codec) lower(text string, from int) int {
+	last := 0 // the end of the last that is both, which the first run gives back to the second
+	for from < len(text) {
+		r, size := utf8.DecodeRuneInString(text[from:])
+		switch kind := c.kinds[r]; {
+		case kind&initial == 0 && kind&inner == 0:
+			return last
+		case kind&initial == 0:
+			return c.run(text, from, len(text), inner, true)
+		case kind&inner != 0:
+			last = from + size
+		}
+		from += size
+	}
+	return last
+}
+
+// run is where a run ends of at most so many characters that are of some of the kinds, or of none.
+func (c *codec) run(text string, from, most int, kinds uint8, some bool) int {
+	for ; from < len(text) && most > 0; most-- {
+		r, size := utf8.DecodeRuneInString(text[from:])
+		if (c.kinds[r]&kinds != 0) != some {
+			break
+		}
+		from += size
+	}
+	return from
+}
+
+// contraction is the length of a contraction that text begins with.
+func contraction(text string) int {
+	if text == "" || text[0] != '\'' {
+		return 0
+	}
+	for _, short := range []string{"'s", "'ſ", "'t", "'re", "'ve", "'m", "'ll", "'d"} {
+		if len(text) >= len(short) && strings.EqualFold(text[:len(short)], short) {
+			return len(short)
+		}
+	}
+	return 0
+}
+
+// blank ends white space: after its last line breaks, or before its last character, which goes with what follows.
+func (c *codec) blank(text string) int {
+	end := c.run(text, 0, len(text), space, true)
+	if last := strings.LastIndexAny(text[:end], "\r\n"); last >= 0 {
+		return last + 1
+	}
+	if _, size := utf8.DecodeLastRuneInString(text[:end]); end < len(text) && end > size {
+		return end - size
+	}
+	return end
+}

@@ -11,7 +11,7 @@ import (
 // limits are measured by it. Invalid UTF-8 counts as U+FFFD. Time is linear in the length of text.
 func Tokens(text string) int {
 	n := 0
-	for rest := readable(text); rest != ""; {
+	for rest := validUTF8(text); rest != ""; {
 		end := pieceEnd(rest)
 		n += counts.tokens(rest[:end])
 		rest = rest[end:]
@@ -19,27 +19,18 @@ func Tokens(text string) int {
 	return n
 }
 
-// countTokens is Tokens for readable text, without the cache.
+// countTokens is Tokens for valid UTF-8, without the cache.
 func countTokens(text string) int {
 	n := 0
-	eachToken(text, func(int) { n++ })
+	o200k().each(text, func(int) { n++ })
 	return n
 }
 
 // tokenEnds returns the byte offset after each token of text, which must be valid UTF-8.
-func tokenEnds(text string) (ends []int) {
-	at := 0
-	eachToken(readable(text), func(length int) {
-		at += length
-		ends = append(ends, at)
-	})
+func tokenEnds(text string) []int {
+	var ends []int
+	o200k().each(text, func(end int) { ends = append(ends, end) })
 	return ends
-}
-
-// readable replaces what regexp2 cannot match: invalid UTF-8, and DEL, which it passes over (a page of them would cost
-// nothing). Valid text keeps its length.
-func readable(text string) string {
-	return strings.ReplaceAll(validUTF8(text), "\x7f", "\x01")
 }
 
 // validUTF8 returns text with invalid UTF-8 replaced by U+FFFD.
