@@ -15,10 +15,10 @@ func TestEveryRoute(t *testing.T) {
 	newRig(t, nil, nil).inBrowser("routes.mjs", nil)
 }
 
-// TestPictures holds that the pictures of docs/page.md can be taken; SCREENSHOTS=folder keeps them.
+// TestPictures holds that the pictures of README.md and docs/page.md can be taken; SCREENSHOTS=folder keeps them.
 func TestPictures(t *testing.T) {
 	t.Parallel()
-	newRig(t, (&stage{}).play, nil).inBrowser("pictures.mjs", nil)
+	newRig(t, (&stage{}).play, env{"LONG_TERM_MEMORY": "true", "MEMORY_EXTRACT_DELAY": "1s", "CHAT_TITLES": "1s"}).inBrowser("pictures.mjs", nil)
 }
 
 // TestThePageTypeChecks holds that the page calls the API as its document says. Vite drops types without a look at them.
