@@ -22,7 +22,7 @@ export function Shell({ children, offline, onSignOut }: { children: ComponentChi
           <a href="/app/" aria-current={remembers ? undefined : 'page'}>Talk</a>
           <a href="/app/memories" aria-current={remembers ? 'page' : undefined}>Memories<InboxCount /></a>
         </nav>
-        {offline && <span class="badge" title="It repeats what it is told. Set OPENAI_API_KEY for a real one.">offline model</span>}
+        {offline && <span class="badge" title="It repeats what it is told. Set OPENAI_API_KEY for a real one.">offline<span class="roomy"> model</span></span>}
         <ThemeSwitch />
         <button type="button" class="quiet square" onClick={onSignOut} aria-label={`Sign out, ${session.name}`} title={`Sign out, ${session.name}`}>
           <Icon name="leave" />
