@@ -345,7 +345,7 @@ func copyMigrations(line *commandLine) runner {
 }
 
 func token(line *commandLine) runner {
-	user := line.String("user", config.LocalUser.String(), "the user's id; by default the one of `make run`")
+	user := line.String("user", config.LocalUser.String(), "the user's id; by default that of make run")
 	ttl := line.Duration("ttl", time.Hour, "how long the token is valid")
 	return func(_ context.Context, stdout, _ io.Writer) error {
 		userID, err := uuid.Parse(*user)

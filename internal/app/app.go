@@ -81,13 +81,15 @@ type App struct {
 	closers   []func()    // called by Close, last one first
 }
 
-// Doubles replace parts of an App in tests. The zero value replaces nothing.
+// Doubles replace parts of an App in tests, and say so in dev. The zero value replaces nothing.
 type Doubles struct {
 	// Turns and Folder wrap or replace the real one.
 	Turns  func(chat.Store) chat.Store
 	Folder func(jobs.Folder) jobs.Folder
 	// SavePatience replaces chat.Config's, and Drain how long running replies may go on.
 	SavePatience, Drain time.Duration
+	// OfflineModel has the page say that the model of `make run` answers.
+	OfflineModel bool
 }
 
 const (
@@ -106,7 +108,7 @@ const (
 )
 
 // New assembles an App. It opens the API's listener but does not connect to Postgres: it fails when the
-// address is taken or a value is wrong. Only tests pass doubles, and at most one.
+// address is taken or a value is wrong. Only tests and dev pass doubles, and at most one.
 func New(ctx context.Context, cfg config.Config, role Role, logger *slog.Logger, doubles ...Doubles) (*App, error) {
 	a := &App{config: cfg, role: role, logger: logger, metrics: metrics.New()}
 	debug.SetGCPercent(gcPercent)
@@ -334,7 +336,7 @@ func (a *App) makeServer(ctx context.Context, inserter *jobs.Client) error {
 		CORSOrigins: a.config.CORSOrigins, RiverUI: ui,
 		Page: webui.New(webui.Settings{
 			Version: Version, SupabaseURL: a.config.SupabaseURL, SupabaseKey: a.config.SupabaseAnonKey, Models: variantNames(a.config.Variants),
-			Offline: a.config.OfflineModel,
+			Offline: a.doubles.OfflineModel,
 		}),
 		AuthServer: verifier.Issuer(), PublicURL: a.config.PublicURL, OAuthAPIClients: a.config.OAuthAPIClients,
 	})

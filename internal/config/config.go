@@ -50,9 +50,7 @@ type Config struct {
 	SupabaseAnonKey string
 
 	// OpenAIAPIKey is for OpenAIBaseURL alone, the server of memory's jobs and of variants that name no other.
-	OpenAIAPIKey string
-	// OfflineModel is set by dev where it runs its own model, which the page then says.
-	OfflineModel  bool
+	OpenAIAPIKey  string
 	OpenAIBaseURL string
 	Variants      []chat.Variant
 	// Servers are those of the variants in MODELS_FILE, by name.

@@ -54,7 +54,7 @@ func Run(ctx context.Context, cfg config.Config, root string, out io.Writer, log
 		}
 		defer stop()
 	}
-	server, err := app.New(ctx, cfg, app.Role{API: true, Workers: true}, logger)
+	server, err := app.New(ctx, cfg, app.Role{API: true, Workers: true}, logger, app.Doubles{OfflineModel: cfg.OpenAIAPIKey == offlineKey})
 	if err != nil {
 		return err
 	}
@@ -129,7 +129,7 @@ func startModels(ctx context.Context, cfg *config.Config, root string, logger *s
 		stopVectors()
 		return nil, err
 	}
-	cfg.OpenAIAPIKey, cfg.OpenAIBaseURL, cfg.OfflineModel = offlineKey, model.BaseURL(), true
+	cfg.OpenAIAPIKey, cfg.OpenAIBaseURL = offlineKey, model.BaseURL()
 	return func() {
 		stopVectors()
 		_ = model.Close() // the program is about to end

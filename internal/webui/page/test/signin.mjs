@@ -75,6 +75,7 @@ await run({
   },
 
   async 'signing out ends the session there, and leaves nothing here'() {
+    await tab.getByRole('link', { name: 'All chats' }).click(); // on a phone the bar of a chat has other things
     await tab.getByRole('button', { name: /Sign out, ada@example\.com/ }).click();
     await tab.getByLabel('Email').waitFor();
     await eventually(async () => assert.equal((await stage('/state')).sessions, 0));
