@@ -105,7 +105,7 @@ func wished(known []passage, current, language string) (said string, ok bool) {
 	return "", false
 }
 
-// fill writes what was asked for into a text, and what is known of it.
+// fill writes the things that were asked for into a text, each with a sentence that the prompt has about it.
 func fill(text string, names, found []string, known []passage, language string) string {
 	for n, name := range names {
 		if name == "" || found[n] == "" {

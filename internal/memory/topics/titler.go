@@ -59,7 +59,7 @@ type TitleStore interface {
 const titleTimeout = 20 * time.Second
 
 // Title gives a chat a title, unless it has one. It returns when to come again where somebody is talking. A model that fails, or says
-// what is no title, is no error: the chat keeps the one that it has, and is tried again three turns later.
+// something that is no title, is no error: the chat keeps the one that it has, and is tried again three turns later.
 func (t *Titler) Title(ctx context.Context, chatID uuid.UUID) (again time.Duration, err error) {
 	chat, untitled, err := t.Store.ReadUntitled(ctx, chatID)
 	switch {

@@ -67,7 +67,7 @@ export function Conversation({ chatId, home }: { chatId?: string; home: boolean 
     if (text) giveBack({ text });
   }
 
-  /** What is done with the chat; says what went wrong. */
+  /** Does something with the chat, and says what went wrong. */
   const attempt = (deed: Promise<unknown>) => void deed.catch((why) => setProblem(sayError(why)));
 
   function send({ content, files }: Draft) {

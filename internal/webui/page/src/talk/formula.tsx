@@ -12,9 +12,9 @@ const FORMULAS = new RegExp([
   /\\\((.{1,1000}?)\\\)/, /\\\[([\s\S]{1,2000}?)\\\]/, /(?<![\\$\w])\$(?![\s$])([^$\n]{1,500}?)(?<![\s\\])\$(?![$\w])/,
 ].map(({ source }) => source).join('|'), 'gm');
 
-/** What is in a formula: a letter alone, or a sign or a command between its parts. */
+/** A formula has a letter alone, or a sign or a command between its parts. */
 const TEX = /^\s*[a-z]\s*$|[\\^_=<>{}]|\S\s*[+*/]\s*\S|\w-\w/i;
-/** What is in no formula: an amount and words ("$20/month here, or 15$ there"). */
+/** A price is an amount and words ("$20/month here, or 15$ there"). */
 const PRICE = /^\d[^\\]*[a-z]{3}/i;
 
 /** A text in which each formula is between double dollars. */
