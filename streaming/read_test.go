@@ -79,26 +79,17 @@ func TestEventsBreakOff(t *testing.T) {
 		want error
 	}{
 		"a reset":             {iotest.ErrReader(reset), reset},
-		"an endless line":     {&endless{text: "0"}, bufio.ErrTooLong},
-		"data without an end": {&endless{text: "\ndata: " + strings.Repeat("x", 1000)}, bufio.ErrTooLong},
-		"an endless event":    {&endless{text: "\nnonsense"}, bufio.ErrTooLong},
+		"an endless line":     {endless("0"), bufio.ErrTooLong},
+		"data without an end": {endless("\ndata: " + strings.Repeat("x", 1000)), bufio.ErrTooLong},
+		"an endless event":    {endless("\nnonsense"), bufio.ErrTooLong},
 	} {
 		got, err := readEvents(io.MultiReader(strings.NewReader("data: x\n\ndata: y"), c.rest), 10_000)
 		assert.Truef(t, len(got) == 1 && errors.Is(err, c.want), "%s: %d events, %v", name, len(got), err)
 	}
 }
 
-// endless repeats a text.
-type endless struct {
-	text string
-	at   int
-}
-
-func (e *endless) Read(p []byte) (int, error) {
-	n := copy(p, e.text[e.at:])
-	e.at = (e.at + n) % len(e.text)
-	return n, nil
-}
+// endless repeats a text far beyond the longest event.
+func endless(text string) io.Reader { return strings.NewReader(strings.Repeat(text, 100_000)) }
 
 // A comment is a sign of life, and so is an event without data. A part of a line is none.
 func TestEventsTellThatTheServerIsAlive(t *testing.T) {

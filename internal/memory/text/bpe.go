@@ -1,7 +1,9 @@
 package text
 
 import (
+	"compress/bzip2"
 	_ "embed" // the table
+	"io"
 	"math"
 	"strings"
 	"sync"
@@ -11,11 +13,19 @@ import (
 	"golang.org/x/text/unicode/rangetable"
 )
 
-// tokenTable is OpenAI's o200k_base (tiktoken, MIT License, © 2022 OpenAI, Shantanu Jain): of each token the length, in one
+// packedTokens is OpenAI's o200k_base (tiktoken, MIT License, © 2022 OpenAI, Shantanu Jain): of each token the length, in one
 // byte, and its bytes, in the order of their ranks. As Go literals it took longer to compile than all else.
 //
-//go:embed o200k_base.tokens
-var tokenTable string
+//go:embed o200k_base.tokens.bz2
+var packedTokens string
+
+func tokenTable() string {
+	table, err := io.ReadAll(bzip2.NewReader(strings.NewReader(packedTokens)))
+	if err != nil {
+		panic("text: the table of tokens: " + err.Error()) // it is compiled in
+	}
+	return string(table)
+}
 
 // codec divides text as o200k_base does: into chunks by a pattern, which asks of what kinds a character is, and those into
 // tokens by their ranks.
@@ -33,12 +43,12 @@ const (
 	newline
 )
 
-// o200k is built at first use (about 20 ms and 8 MB), once per process. It is safe for concurrent use: it is only read.
+// o200k is built at first use (about 150 ms, most of it for unpacking, and 10 MB), once per process. It is safe for concurrent use: it is only read.
 var o200k = sync.OnceValue(build)
 
 func build() *codec {
 	c := &codec{ranks: make(map[string]uint32, 200_000)}
-	for rest := tokenTable; rest != ""; {
+	for rest := tokenTable(); rest != ""; {
 		end := 1 + int(rest[0])
 		c.ranks[rest[1:end]] = uint32(len(c.ranks))
 		rest = rest[end:]
