@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"sync"
-	"time"
 )
 
 // keptQuestions is how many vectors of questions are kept, at 2 KB each; up to twice as many while they are replaced.
@@ -30,8 +29,6 @@ type Question struct {
 	// Answered waits until it is known whether another search of the same question has found for sure what it is about: then a search
 	// does not wait for the vector. Nil for no.
 	Answered func(context.Context) bool
-	// More says that another search follows where this one finds nothing.
-	More bool
 }
 
 type textHash [sha256.Size]byte
@@ -145,17 +142,6 @@ func (q *Questions) Meaning(ctx context.Context, of For, text string) (Vector, S
 	return vector, scale, err == nil && known && scale.Reads(text)
 }
 
-// vectorSoon is Vector; before another search it is given up when seven tenths of the time are over: on a busy machine the vector takes
-// longest, and words may still find something elsewhere.
-func (q *Questions) vectorSoon(ctx context.Context, question Question, wait bool) (Vector, bool, error) {
-	if deadline, ok := ctx.Deadline(); ok && question.More {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, time.Until(deadline)*7/10)
-		defer cancel()
-	}
-	return q.Vector(ctx, question, wait)
-}
-
 // BothWays searches by words, and then by meaning as well: where the vector is kept from before, or words found nothing that is
 // sure, and it is waited for. A search by meaning that fails is an error only where it was waited for. It returns what words found with
 // that error.
@@ -167,7 +153,7 @@ func BothWays[Found any](ctx context.Context, q *Questions, question Question,
 		return found, err
 	}
 	isSure = isSure || question.Answered != nil && question.Answered(ctx)
-	vector, known, err := q.vectorSoon(ctx, question, !isSure)
+	vector, known, err := q.Vector(ctx, question, !isSure)
 	var scale Scale
 	if err == nil && known {
 		scale, known, err = q.Scales.Known(ctx)

@@ -33,23 +33,19 @@ type Recaller struct {
 // first; of the user's other chats if there are none of the chat's own. A question without a word that could pass it,
 // such as "ok, thanks", is answered without a query.
 //
-// The question's vector is made only if words let no turn pass. Its failure is an error then, unless words find turns of other chats.
+// The question's vector is made only if words let no turn pass. Its failure is an error then.
 func (r *Recaller) Recall(ctx context.Context, user auth.Principal, q Query) (Found, error) {
 	words := Words(q.Text)
 	if !canPass(words) {
 		return Found{How: ByNone}, nil
 	}
 	question, failed := q.question(user), error(nil)
-	places := q.places()
-	for n, q := range places {
-		question.More = n < len(places)-1
+	for _, q := range q.places() {
 		found, err := r.recall(ctx, user, q, words, question)
 		if len(found.Turns) > 0 || found.Topic != nil {
 			return found, nil
 		}
-		if failed = cmp.Or(failed, err); failed != nil {
-			question.Answered = func(context.Context) bool { return true } // by words alone: the vector is not waited for again
-		}
+		failed = cmp.Or(failed, err)
 	}
 	return Found{How: ByNone}, failed
 }

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/uuid"
@@ -357,26 +356,4 @@ func TestOtherChatsAreAskedWithTheSameVector(t *testing.T) {
 			t.Errorf("the chat alone: %+v, %v", found, err)
 		}
 	}
-}
-
-// A vector that takes all of its time leaves some for the words of other chats, and is not asked for again.
-func TestALateVectorLeavesTimeForOtherChats(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := newShelf()
-		s.others = true
-		m := &model{}
-		r := &recall.Recaller{Store: s, Questions: m.questions(s)}
-		query := recall.Query{ChatID: chatID, Elsewhere: true, Limit: 6}
-		for text, finds := range map[string]int{"What is the name of my dentist?": 2, "Which molar hurts?": 0} {
-			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-			query.Text = text
-			began := time.Now()
-			found, err := r.Recall(ctx, auth.Principal{}, query)
-			assert.Truef(t, len(found.Turns) == finds && (err == nil) == (finds > 0) && time.Since(began) == 70*time.Millisecond,
-				"%s: %+v, %v after %s", text, found, err, time.Since(began))
-			cancel()
-		}
-		assert.EqualValues(t, 2, m.asked.Load())
-	})
 }
