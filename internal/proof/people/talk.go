@@ -180,6 +180,10 @@ func (t *Talk) Answer(r *offline.Request) offline.Answer {
 		if t.NoVectorIn > 0 && rand.IntN(t.NoVectorIn) == 0 { //nolint:gosec // spreads failures
 			return offline.Answer{Fault: offline.Fault500}
 		}
+	case offline.KindTitle:
+		said := marks.FindAllString(r.Text, 6)
+		t.reads(r.Text, wait)
+		return offline.Answer{Text: "About " + strings.Join(said, " "), Latency: wait}
 	case offline.KindTopic, offline.KindSummary:
 		if r.Kind == offline.KindTopic {
 			t.reads(r.Text, wait)

@@ -50,7 +50,7 @@ func startTwo(t *testing.T, talk *Talk, settings map[string]string) *System {
 	for name, value := range map[string]string{
 		"LONG_TERM_MEMORY": "true", "RATE_LIMIT_MESSAGES_PER_MINUTE": "0", "MAX_STREAMS_PER_USER": "0", "MEMORY_CHUNK_SUMMARIZE_THRESHOLD": "200",
 		"MEMORY_K_RAW_TURNS": "1", "MEMORY_EXTRACT_DELAY": "1s", "MEMORY_SUMMARY_TOKEN_CAP": "4000", "TOPICS": "on", "TOPIC_MAX": "2",
-		"TOPIC_MAX_MESSAGES": "6", "TOPIC_KEEP_MESSAGES": "2", "CHAT_TITLES": "off",
+		"TOPIC_MAX_MESSAGES": "6", "TOPIC_KEEP_MESSAGES": "2", "CHAT_TITLES": "1s",
 	} {
 		settings[name] = cmp.Or(settings[name], value)
 	}
@@ -177,7 +177,7 @@ func (p *Person) say(ctx context.Context, m message) {
 // derived are the places in which a mark must be before it is taken back: else it would prove nothing that it is not there.
 var derived = []string{
 	"public.chats.title", "public.conversation_briefs.brief", "public.conversation_brief_revisions.global_summary", "public.turn_index.tsv",
-	"public.topics.summary", "a memory", "a vector",
+	"public.topics.summary", "a title of the model", "a memory", "a vector",
 }
 
 // awaitDerived waits until the mark of a message is in all of them, and what the chat says is remembered.
@@ -189,6 +189,7 @@ func (c *canary) awaitDerived(ctx context.Context, chat *conversation, m *messag
 			kit.Must(tx.Exec(ctx, fmt.Sprintf("create temp table gone_marks on commit drop as select 'ask%d' as mark, true as deleted, true as superseded", m.number)))
 			kit.Must(tx.Exec(ctx, tracesSQL))
 			rows, _ := tx.Query(ctx, `select unnest($3::text[]) except select place from traces
+				except select 'a title of the model' from public.chats where id = $1 and title_seq > 0
 				except select 'a memory' from public.memory_sources where chat_id = $1
 				except select 'a vector' from public.turn_index i join public.messages m using (chat_id, seq) where m.id = $2 and i.embedding is not null`,
 				chat.id, m.id, derived)
