@@ -19,9 +19,12 @@ import (
 //go:embed o200k_base.tokens.bz2
 var packedTokens string
 
+// tableSize is how long the table is when it is unpacked, in bytes.
+const tableSize = 1_597_668
+
 func tokenTable() string {
-	table, err := io.ReadAll(bzip2.NewReader(strings.NewReader(packedTokens)))
-	if err != nil {
+	table := make([]byte, tableSize)
+	if _, err := io.ReadFull(bzip2.NewReader(strings.NewReader(packedTokens)), table); err != nil {
 		panic("text: the table of tokens: " + err.Error()) // it is compiled in
 	}
 	return string(table)

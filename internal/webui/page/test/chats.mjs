@@ -111,12 +111,24 @@ await run({
     await tab.getByRole('link', { name: /hold the rosin/ }).click();
     await tab.locator('.message.assistant').waitFor();
     await tab.route('**/v1/chats{?**,/**}', (route) => route.fulfill({ status: 503, json: { error: { code: 'not_ready', message: 'Not yet.' } } }));
+    let answer;
+    const asked = new Promise((resolve) => (answer = resolve));
+    await tab.route('**/v1/chats/**', async (route) => (await asked, route.fallback()));
     await tab.reload();
+    const composer = tab.getByRole('textbox', { name: 'Message', exact: true });
+    await composer.focus();
+    await tab.keyboard.type('Written while');
+    answer();
     await eventually(async () => assert.equal(await tab.getByRole('button', { name: 'Try again' }).count(), 2));
+    await tab.keyboard.type(' it was read');
+    assert.equal(await composer.inputValue(), 'Written while it was read');
     await isAccessible(tab, 'nothing can be read');
+    await picture(tab, 'nothing-can-be-read');
     await tab.unrouteAll();
     await tab.locator('.conversation').getByRole('button', { name: 'Try again' }).click();
     await tab.locator('.message.assistant').waitFor();
+    assert.equal(await composer.inputValue(), 'Written while it was read');
+    await composer.fill('');
   },
 
   async 'while it is read, something stands in its place'() {

@@ -87,37 +87,37 @@ export function Conversation({ chatId, home }: { chatId?: string; home: boolean 
 
   if (isGone) return <section class="conversation"><NoChat why={error} /></section>;
   const atHome = home && begins;
+  const unread = error && messages.length === 0; // the composer stays: it may be written in
   return (
     <ExplainingProvider value={explaining}>
     <section class={begins ? 'conversation begins' : 'conversation'} aria-labelledby={atHome ? 'greeting' : 'chat'}>
       {!atHome && <ChatHead chat={about} chatId={chatId} begins={begins} onChange={setAbout} />}
-      {error && messages.length === 0 ? <Problem said={sayError(error)} again={() => attempt(status === 'failed' ? chat.retry() : chat.refresh())} /> : (
-        <PastProvider value={past}><AnsweringProvider value={answering}>
-          <a class="skip" href="#write">Skip to writing</a>
-          <div class={busy ? 'messages busy' : 'messages'}>
-            {chat.hasOlder && <Older load={() => attempt(chat.loadOlder())} first={messages[0]?.id} />}
-            {begins && <Greeting temporary={temporary} setTemporary={setTemporary} />}
-            {status === 'loading' && messages.length === 0 && <Skeleton of="messages" lines={[42, 92, 84, 61, 35, 90, 73]} />}
-            {messages.map((message, at) => { // the versions of a message follow the same one, and are one place
-              const { stored, key } = message;
-              if (stored && isSettled(message, at === messages.length - 1)) return <StoredMessage key={stored.parent_id ?? 'first'} message={stored} />;
-              return <RunningMessage key={key} message={message} chatId={chatId} retry={() => attempt(chat.retry())} drop={() => attempt(chat.drop(key))} />;
-            })}
-          </div>
-          <Composer
-            chatId={chatId}
-            running={busy}
-            waits={messages.at(-1)?.status === 'awaiting'}
-            trouble={problem || (error ? sayError(error) : '')}
-            back={back}
-            onSend={send}
-            onStop={stop}
-          >
-            <ModelPicker models={models} chosen={model} onChoose={setChosen} />
-          </Composer>
-          {begins && <Starters onChoose={(content) => send({ content, files: [] })} />}
-        </AnsweringProvider></PastProvider>
-      )}
+      <PastProvider value={past}><AnsweringProvider value={answering}>
+        <a class="skip" href="#write">Skip to writing</a>
+        <div class={busy ? 'messages busy' : 'messages'}>
+          {chat.hasOlder && <Older load={() => attempt(chat.loadOlder())} first={messages[0]?.id} />}
+          {begins && <Greeting temporary={temporary} setTemporary={setTemporary} />}
+          {unread && <Problem said={sayError(error)} again={() => attempt(status === 'failed' ? chat.retry() : chat.refresh())} />}
+          {status === 'loading' && messages.length === 0 && !error && <Skeleton of="messages" lines={[42, 92, 84, 61, 35, 90, 73]} />}
+          {messages.map((message, at) => { // the versions of a message follow the same one, and are one place
+            const { stored, key } = message;
+            if (stored && isSettled(message, at === messages.length - 1)) return <StoredMessage key={stored.parent_id ?? 'first'} message={stored} />;
+            return <RunningMessage key={key} message={message} chatId={chatId} retry={() => attempt(chat.retry())} drop={() => attempt(chat.drop(key))} />;
+          })}
+        </div>
+        <Composer
+          chatId={chatId}
+          running={busy}
+          waits={messages.at(-1)?.status === 'awaiting'}
+          trouble={problem || (error && !unread ? sayError(error) : '')}
+          back={back}
+          onSend={send}
+          onStop={stop}
+        >
+          <ModelPicker models={models} chosen={model} onChoose={setChosen} />
+        </Composer>
+        {begins && <Starters onChoose={(content) => send({ content, files: [] })} />}
+      </AnsweringProvider></PastProvider>
     </section>
     {explained && <WhyPanel id={explained} explain={explain} />}
     </ExplainingProvider>
