@@ -10,7 +10,7 @@ import { useTitle } from '../ui/title';
 import { Composer, isTouched, type Draft } from './composer';
 import { ExplainingProvider, WhyPanel } from './explaining';
 import { Greeting, ModelPicker, Starters } from './home';
-import { RunningMessage, StoredMessage } from './message';
+import { ShownMessage } from './message';
 import { useSteadyScroll } from './messages';
 import { isRunning, PastProvider, usePastOf } from './past';
 import { AnsweringProvider } from './reply';
@@ -99,11 +99,15 @@ export function Conversation({ chatId, home }: { chatId?: string; home: boolean 
           {begins && <Greeting temporary={temporary} setTemporary={setTemporary} />}
           {unread && <Problem said={sayError(error)} again={() => attempt(status === 'failed' ? chat.retry() : chat.refresh())} />}
           {status === 'loading' && messages.length === 0 && !error && <Skeleton of="messages" lines={[42, 92, 84, 61, 35, 90, 73]} />}
-          {messages.map((message, at) => { // the versions of a message follow the same one, and are one place
-            const { stored, key } = message;
-            if (stored && isSettled(message, at === messages.length - 1)) return <StoredMessage key={stored.parent_id ?? 'first'} message={stored} />;
-            return <RunningMessage key={key} message={message} chatId={chatId} retry={() => attempt(chat.retry())} drop={() => attempt(chat.drop(key))} />;
-          })}
+          {messages.map((message, at) => (
+            <ShownMessage
+              key={at > 0 ? messages[at - 1].id ?? messages[at - 1].key : message.stored?.parent_id ?? 'first'}
+              message={message}
+              stored={isSettled(message, at === messages.length - 1) ? message.stored : undefined}
+              retry={() => attempt(chat.retry())}
+              drop={() => attempt(chat.drop(message.key))}
+            />
+          ))}
         </div>
         <Composer
           chatId={chatId}
@@ -143,7 +147,7 @@ function ended({ content, status }: ChatMessage) {
 
 /** Whether a message is as it is stored. Why the last one failed, and what to do about it, is known here alone. */
 function isSettled({ stored, status, failure }: ChatMessage, isLast: boolean): boolean {
-  return stored!.status === status && status !== 'streaming' && !(failure && isLast);
+  return stored?.status === status && status !== 'streaming' && !(failure && isLast);
 }
 
 function useAbout(chatId: string | undefined): [About | undefined, (chat: About) => void] {
