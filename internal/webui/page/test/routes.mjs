@@ -2,7 +2,8 @@
 import { assert, call, desktop, eventually, isAccessible, newBrowser, open, phone, run } from './harness.mjs';
 
 const { id } = await call('POST', '/v1/chats', { title: 'A chat' });
-await call('POST', `/v1/chats/${id}/messages`, { messages: [{ role: 'user', content: 'Which?' }, { role: 'assistant', content: 'This:\n\n- **one**\n\n> two' }] });
+const said = [{ role: 'user', content: 'Which?' }, { role: 'assistant', content: 'This:\n\n- **one**\n\n> two' }];
+await call('POST', `/v1/chats/${id}/messages`, { messages: said });
 await call('POST', '/v1/memories', { content: 'The user lives in Porto.' });
 const routes = [
   '/app/', '/app/chats/new', '/app/chats/not-an-id', `/app/chats/${id}`, `/app/chats/${id}/memory`, `/app/chats/${id}/topics`,
