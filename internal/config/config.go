@@ -145,7 +145,12 @@ func Load(dev bool) (Config, error) {
 		// godotenv's error quotes the line, which may hold a secret.
 		return Config{}, &Error{Problems: []string{`.env has a line that is not NAME=value, or a quote that is not closed`}}
 	}
-	return Parse(Environment, dev)
+	strange, _ := godotenv.Read() // as above; none without the file
+	cfg, err := Parse(func(name string) (string, bool) { delete(strange, name); return Environment(name) }, dev)
+	for _, name := range slices.Sorted(maps.Keys(strange)) {
+		cfg.Warnings = append(cfg.Warnings, name+" in .env is no variable of Throughline's")
+	}
+	return cfg, err
 }
 
 // Environment looks up a variable as Load does, which has to come first.

@@ -115,6 +115,12 @@ func TestLoad(t *testing.T) {
 		assert.Truef(t, err == nil && c.HTTPAddr == ":2222" && c.OpenAIAPIKey == "from the file" && c.WorkerConcurrency == 10,
 			"%q, %q, %d, %v", c.HTTPAddr, c.OpenAIAPIKey, c.WorkerConcurrency, err)
 	})
+	t.Run("a typo in .env", func(t *testing.T) {
+		enter(t, "DATABSE_URL=hunter2\nTOPIC_MAX=9\n")
+		t.Cleanup(func() { _ = os.Unsetenv("DATABSE_URL") })
+		c, err := Load(false)
+		assert.Equal(t, []string{"DATABSE_URL in .env is no variable of Throughline's"}, c.Warnings, "%v", err)
+	})
 	t.Run("a wrong value in .env", func(t *testing.T) {
 		enter(t, "LOG_LEVEL=hunter2\n")
 		_, err := Load(false)

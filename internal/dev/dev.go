@@ -18,7 +18,9 @@ import (
 	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/supabase"
 	"github.com/google/uuid"
+	"github.com/jackc/pgerrcode"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 const (
@@ -98,9 +100,39 @@ func startPostgres(ctx context.Context, cfg *config.Config, dir string, port int
 		stop()
 		return nil, "", fmt.Errorf("prepare Postgres: %w", err)
 	}
+	outdated, err := isOutdated(ctx, admin)
+	if outdated {
+		err = fmt.Errorf("the database in %s has migrations of another version: delete that folder, and with it what was said, to begin anew", dir)
+	}
+	if err != nil {
+		stop()
+		return nil, "", err
+	}
 	cfg.DatabaseURL = cluster.DSN(supabase.ServerRole, "postgres")
 	cfg.DatabaseDirectURL = cluster.DSN("postgres", "postgres")
 	return stop, admin, nil
+}
+
+// isOutdated reports whether a database has an earlier text of one of our migrations, which is not applied again.
+func isOutdated(ctx context.Context, dsn string) (outdated bool, err error) {
+	conn, err := pgx.Connect(ctx, dsn)
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = conn.Close(ctx) }() // only read
+	rows, err := conn.Query(ctx, "select version || '_' || name, statements[1] from supabase_migrations.schema_migrations")
+	var name, applied string
+	if err == nil {
+		_, err = pgx.ForEachRow(rows, []any{&name, &applied}, func() error {
+			ours, err := supabase.Migrations.ReadFile("migrations/" + name + ".sql")
+			outdated = outdated || err == nil && string(ours) != applied
+			return nil
+		})
+	}
+	if refused, ok := errors.AsType[*pgconn.PgError](err); ok && refused.Code == pgerrcode.UndefinedTable {
+		return false, nil
+	}
+	return outdated, err
 }
 
 // startModels starts the offline model, and the embedder beside it unless another is configured or none is wanted, and

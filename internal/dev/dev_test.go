@@ -17,12 +17,14 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/config"
 	"github.com/arcoscribe/throughline/internal/dev/embedder"
 	"github.com/arcoscribe/throughline/internal/testkit"
+	"github.com/arcoscribe/throughline/supabase"
 )
 
 func TestMain(m *testing.M) { testkit.Main(m) }
@@ -261,4 +263,23 @@ func TestOneRunPerFolder(t *testing.T) {
 	err = Run(t.Context(), configured(t, map[string]string{"HTTP_ADDR": "127.0.0.1:0"}), root, io.Discard, slog.New(slog.DiscardHandler))
 	assert.Truef(t, err != nil && strings.HasPrefix(err.Error(), "`make run` is running in this folder already") && !strings.Contains(err.Error(), "\n"),
 		"the second: %v", err)
+}
+
+// A private Postgres of an earlier version says which folder to delete: no migration would mend it.
+func TestOutdatedPostgresIsNamed(t *testing.T) {
+	t.Parallel()
+	cfg, dir := configured(t, nil), filepath.Join(t.TempDir(), "postgres")
+	stop, admin, err := startPostgres(t.Context(), &cfg, dir, 0, slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
+	_, err = supabase.Migrate(t.Context(), cfg.DatabaseDirectURL, slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
+	outdated, err := isOutdated(t.Context(), admin)
+	assert.Truef(t, err == nil && !outdated, "a new one: %v", err)
+	conn, err := pgx.Connect(t.Context(), admin)
+	require.NoError(t, err)
+	testkit.Exec(t, conn, "update supabase_migrations.schema_migrations set statements = '{select 1}' where version like '%127'")
+	require.NoError(t, conn.Close(t.Context()))
+	stop()
+	_, _, err = startPostgres(t.Context(), &cfg, dir, 0, slog.New(slog.DiscardHandler))
+	assert.ErrorContains(t, err, dir+" has migrations of another version: delete")
 }

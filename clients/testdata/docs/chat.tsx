@@ -8,7 +8,7 @@ export function Chat({ api, chatId }: { api: Api; chatId?: string }) {
       {messages.map(({ key, role, content }) => <p key={key} className={role}>{content}</p>)}
       {status === 'failed' && <button type="button" onClick={retry}>{error?.message ?? 'That failed.'} Try again</button>}
       {status === 'streaming' && <button type="button" onClick={stop}>Stop</button>}
-      <input name="text" required disabled={status !== 'ready'} />
+      <input name="text" required />
     </form>
   );
 }

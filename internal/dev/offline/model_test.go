@@ -88,6 +88,27 @@ func TestRepliesSpeakToTheirUser(t *testing.T) {
 	assert.NotContains(t, again, "offline", "it says so once")
 }
 
+// Each of these comes in the middle of a chat.
+func TestSmallTalkIsNotNoted(t *testing.T) {
+	t.Parallel()
+	const us, uns = "I am the offline model: I know only what you tell me.", "Ich bin das Offline-Modell: Ich weiß nur, was du mir sagst."
+	const likes = "User: I love sushi.\nAssistant: You love sushi."
+	for current, want := range map[string]string{
+		"thanks!": "I am here.", "lol ok": "I am here.", "who are you": us, "tell me a joke": us, "Call me Ben": "Your name is Ben. ",
+		"whats my job": "Nothing that", "what do i like": "You love sushi.", "what can you do": "Hello! Three things", "Rosin for Anna": `Noted: "Rosin`,
+	} {
+		got := reply(prompt("", likes, "", current))
+		assert.Truef(t, strings.HasPrefix(got, want), "%s: %q, want %q", current, got, want)
+	}
+	for current, want := range map[string]string{
+		"danke dir": "Ich bin da.", "haha ok": "Ich bin da.", "kannst du mir helfen": uns, "hey": "Hallo!", "wo wohn ich": "Du wohnst in Ulm.",
+		"plan mir ein Wochenende in Ulm": "1. **Zuerst** schreib auf, was am Ende gelten soll: *Wochenende in Ulm*.", "Lena": "Ich bin da.",
+	} {
+		got := reply(prompt("", "User: Ich wohne in Ulm.\nAssistant: Ich bin da.", "", current))
+		assert.Truef(t, strings.HasPrefix(got, want), "%s: %q, want %q", current, got, want)
+	}
+}
+
 // Every section of a prompt is read, up to the next one, and the message being answered is all of its own words.
 func TestSectionsArePassages(t *testing.T) {
 	t.Parallel()

@@ -46,9 +46,15 @@ func reply(r *Request) string {
 	known, current := parsePrompt(r.Text)
 	current = strings.TrimSpace(withoutDirectives(current))
 	language := languageOf(current)
-	said := answer(known, current, language)
-	if !slices.ContainsFunc(known, func(p passage) bool { return p.weight < 1 }) {
-		said += "\n\n" + replies[[2]string{"offline", language}]
+	for _, p := range slices.Backward(known) {
+		if language == "" && p.from == "Earlier you said" {
+			language = languageOf(p.text)
+		}
+	}
+	language = cmp.Or(language, "en")
+	said, offline := answer(known, current, language), replies[[2]string{"offline", language}]
+	if said != offline && !slices.ContainsFunc(known, func(p passage) bool { return p.weight < 1 }) {
+		said += "\n\n" + offline
 	}
 	return said
 }
@@ -57,9 +63,13 @@ func answer(known []passage, current, language string) string {
 	if said, ok := wished(known, current, language); ok {
 		return said
 	}
-	if isQuestion(current) {
+	facts := factsIn(Line{Text: current})
+	if isQuestion(current) || len(facts) == 0 && wants.MatchString(current) {
 		found, ok := recall(known, current)
-		if !ok {
+		switch {
+		case !ok && toUs.MatchString(current):
+			return replies[[2]string{"offline", language}]
+		case !ok:
 			return replies[[2]string{"nothing", language}]
 		}
 		if told := toldBy(found.text, language); told != "" {
@@ -68,12 +78,12 @@ func answer(known []passage, current, language string) string {
 		return inQuotes(found, language)
 	}
 	said := sentences(current)
-	if len(said) == 0 {
+	if len(facts) == 0 && isSmallTalk(current) {
 		return replies[[2]string{"present", language}]
 	}
 	filler := replies[[2]string{[]string{"noted", "later"}[hash(current)%2], language}]
 	var understood []string
-	for _, fact := range factsIn(Line{Text: current}) {
+	for _, fact := range facts {
 		understood = append(understood, secondPerson(fact.of.in(language)))
 	}
 	if len(understood) > 0 {
@@ -83,9 +93,10 @@ func answer(known []passage, current, language string) string {
 	return inQuotes(passage{from: "Noted", text: main}, language) + " " + filler
 }
 
-// wished answers what replies.txt knows by its form.
+// wished answers what replies.txt knows by its form, first in the language of the message: "plan" is a word of both.
 func wished(known []passage, current, language string) (said string, ok bool) {
-	for _, w := range wishes {
+	foreign := func(w wish) bool { return w.language != language }
+	for _, w := range slices.Concat(slices.DeleteFunc(slices.Clone(wishes), foreign), wishes) {
 		found := w.asked.FindStringSubmatch(current)
 		if found == nil {
 			continue
@@ -189,8 +200,22 @@ var quotation = regexp.MustCompile(`^(?:From our conversation summary|From what 
 // addressed is a sentence to the user: of ours it repeats what the user said.
 var addressed = regexp.MustCompile(`^(?:You|Your|Du|Dein) `)
 
-var asksWithoutMark = regexp.MustCompile(`(?i)^\W*(?:what|who|whom|whose|when|where|which|why|how|what's|who's|where's|remind me|tell me|do you remember` +
-	`|do you know|do you recall|was|wer|wen|wem|wo|wann|welche[rsn]?|warum|wie|weißt du|erinnerst du dich|erzähl mir)\b`)
+// asksWithoutMark is how questions begin: with their word, or with a verb before its subject.
+var asksWithoutMark = regexp.MustCompile(`(?i)^\W*(?:(?:what|who|where|when|how)(?:'?s)?|whom|whose|which|why|remind me|tell me|was|wer|wen|wem|wo|wann` +
+	`|welche[rsn]?|warum|wie|erzähl mir|\pL+st du|(?:soll|kann|muss|darf|hab|habe|bin) ich` +
+	`|(?:am|is|are|was|were|do|does|did|can|could|will|would|should|have|has) (?:i|you|he|she|it|we|they|my|your|the|this|that|there))\b`)
+
+var (
+	// wants asks for something to be done: "recommend me a bow". What it tells, as "call me Ada" does, comes first.
+	wants = regexp.MustCompile(`(?i)^\W*(?:please |bitte )?\pL+ (?:me|us|mir|uns)\s`)
+	// toUs is about the model itself, or asks it for more than it knows.
+	toUs = regexp.MustCompile(`(?i)\b(?:you|your|du|dir|dich|dein|me|mir)\b`)
+)
+
+// isSmallTalk reports whether a text has nothing to keep, by its length: "lol ok", but not "Anna, 12 March".
+func isSmallTalk(text string) bool {
+	return len(words(text)) <= 2 && len(contentStems(text)) <= 1 && !strings.ContainsAny(text, "0123456789")
+}
 
 // isQuestion reports whether a text has a question mark or begins like a question.
 func isQuestion(text string) bool {

@@ -100,12 +100,12 @@ var stopWords = wordSet(`a about above after again all also am an and any are ar
 	remind said say tell told talk talked asked ask think yes ok okay thanks thank`)
 
 // germanWords are the same of German. Most of them are in no English text.
-var germanWords = wordSet(`aber als am an auf auch aus bei bin bist bitte da das dass dein deine dem den der des dich die dir doch du ein eine einem
-	einen einer er es euch für gern gerne guten habe haben hallo hast hat heiße heißt heute ich ihm ihn ihr im in ist ja jetzt kann kein keine man mein
-	meine meinem meinen meiner mich mir mit nach nein nicht noch nun nur oder schon sehr sein sich sie sind über um und uns unser von war was weil weiß
-	weißt welche welcher wem wen wenn wer wie wieder wir wird wo wohne wohnst zu zum zur erzähl erinnerst`)
+var germanWords = wordSet(`aber als am an auf auch danke aus bei bin bist bitte da das dass dein deine dem den der des dich die dir doch du
+	ein eine einem einen einer er es euch für gern gerne guten habe haben hallo hast hat heiße heißt heute ich ihm ihn ihr im in ist ja jetzt kann kein
+	keine man mein meine meinem meinen meiner mich mir mit nach nein nicht noch nun nur oder schon sehr sein sich sie sind über um
+	und uns unser von wann war was weil weiß weißt ok okay welche welcher wem wen wenn wer wie wieder wir wird wo wohne wohnst zu zum zur erzähl erinnerst`)
 
-// languageOf is "de" where a text has more German words than English ones, else "en".
+// languageOf is "de" where a text has more German words than English ones, "en" where it has fewer, else "".
 func languageOf(text string) string {
 	german, english := 0, 0
 	for _, word := range words(text) {
@@ -116,10 +116,13 @@ func languageOf(text string) string {
 			english++
 		}
 	}
-	if german > english {
+	switch {
+	case german > english:
 		return "de"
+	case german < english:
+		return "en"
 	}
-	return "en"
+	return ""
 }
 
 func wordSet(list string) map[string]bool {
