@@ -25,7 +25,6 @@ import (
 const embeddingModel = "text-embedding-3-small"
 
 func (r *rig) embedder() *llm.Embedder {
-	r.t.Helper()
 	embedder := llm.NewEmbedder(llm.Settings{APIKey: "offline", BaseURL: r.model.BaseURL()}, embeddingModel)
 	r.t.Cleanup(embedder.Close)
 	return embedder
@@ -33,7 +32,6 @@ func (r *rig) embedder() *llm.Embedder {
 
 // embedding makes a worker embed turns and memories, and sweep all the time. change, which may be nil, is for turns.
 func (r *rig) embedding(change func(*recall.Vectors)) setup {
-	r.t.Helper()
 	embedder := r.embedder()
 	return func(_ *brief.Config, c *WorkerConfig) {
 		c.SweepInterval = 200 * time.Millisecond
@@ -55,7 +53,6 @@ func (r *rig) embedding(change func(*recall.Vectors)) setup {
 
 // index indexes all of a chat's turns.
 func (r *rig) index(chatID uuid.UUID) {
-	r.t.Helper()
 	for more := true; more; { // one call indexes some hundred messages
 		err := pgx.BeginFunc(r.t.Context(), r.pool, func(tx pgx.Tx) error {
 			if _, err := tx.Exec(r.t.Context(),
@@ -71,7 +68,6 @@ func (r *rig) index(chatID uuid.UUID) {
 
 // indexed stores a chat with indexed turns.
 func (r *rig) indexed(turns int) uuid.UUID {
-	r.t.Helper()
 	chatID := r.chat(turns, 3)
 	r.index(chatID)
 	return chatID
@@ -79,12 +75,10 @@ func (r *rig) indexed(turns int) uuid.UUID {
 
 // bare counts the indexed turns without a vector of the model.
 func (r *rig) bare(model string) int {
-	r.t.Helper()
 	return testkit.Ask[int](r.t, r.pool, "select count(*) from turn_index where embedding_model is distinct from $1", model)
 }
 
 func (r *rig) awaitVectors() {
-	r.t.Helper()
 	testkit.Eventually(r.t, "all turns have vectors", func() bool { return r.bare(embeddingModel) == 0 })
 }
 
@@ -126,13 +120,11 @@ func TestIndexedTurnsGetVectors(t *testing.T) {
 }
 
 func embeddedTurns(t *testing.T, w *worker) float64 {
-	t.Helper()
 	return testkit.Measured(t, w.metrics.EmbeddedTurns)
 }
 
 // awaitNoEmbeddings waits until no embed_turns is unfinished.
 func (r *rig) awaitNoEmbeddings() {
-	r.t.Helper()
 	testkit.Await(r.t, r.pool, "no turns wait for vectors", 0, "select count(*) from river.river_job where finalized_at is null and queue = 'vectors'")
 }
 

@@ -25,7 +25,6 @@ import (
 
 // keepsTopics makes a worker keep topics in all chats. Without an embedder each chat has one.
 func (r *rig) keepsTopics(embedder recall.Embedder) setup {
-	r.t.Helper()
 	model := llm.New(llm.Settings{APIKey: "offline", BaseURL: r.model.BaseURL(), IdleTimeout: time.Minute})
 	r.t.Cleanup(model.Close)
 	return func(_ *brief.Config, c *WorkerConfig) {
@@ -49,7 +48,6 @@ func (r *rig) keepsTopics(embedder recall.Embedder) setup {
 
 // compacting makes a worker compact topics.
 func (r *rig) compacting(change func(*topics.CompactorConfig)) setup {
-	r.t.Helper()
 	model := llm.New(llm.Settings{APIKey: "offline", BaseURL: r.model.BaseURL(), IdleTimeout: time.Minute})
 	r.t.Cleanup(model.Close)
 	pool := r.open(5)
@@ -65,7 +63,6 @@ func (r *rig) compacting(change func(*topics.CompactorConfig)) setup {
 
 // topicOf makes a topic of all turns of a chat.
 func (r *rig) topicOf(chatID uuid.UUID) uuid.UUID {
-	r.t.Helper()
 	require.NoError(r.t, postgres.NewTurnIndex(r.pool).RunIndexTurns(r.t.Context(), chatID, 0))
 	id := uuid.New()
 	testkit.Exec(r.t, r.pool, `insert into topics (id, chat_id, user_id, number, title, title_seq, created_at, last_active_at, first_seq, last_seq, message_count)
@@ -76,7 +73,6 @@ func (r *rig) topicOf(chatID uuid.UUID) uuid.UUID {
 
 // wantReadOnce checks that the model read the first turns of a topic once each.
 func (r *rig) wantReadOnce(turns int) {
-	r.t.Helper()
 	var read strings.Builder
 	for _, request := range r.model.Asked(offline.KindTopic) {
 		read.WriteString(turnsOf(request.Text))
@@ -88,7 +84,6 @@ func (r *rig) wantReadOnce(turns int) {
 
 // awaitTopics waits until so many turns of a chat have a topic.
 func (r *rig) awaitTopics(chatID uuid.UUID, turns int) {
-	r.t.Helper()
 	testkit.Eventually(r.t, "the turns have topics", func() bool {
 		return testkit.Ask[int](r.t, r.pool, "select count(*) from turn_index where chat_id = $1 and topic_id is not null", chatID) >= turns
 	})
@@ -96,7 +91,6 @@ func (r *rig) awaitTopics(chatID uuid.UUID, turns int) {
 
 // wantNoFailures waits until no job of topics is left, and checks that none has failed.
 func (r *rig) wantNoFailures() {
-	r.t.Helper()
 	testkit.Await(r.t, r.pool, "no job of topics is left", 0, `select count(*) from river.river_job
 		where kind in ('assign_topics', 'compact_topic') and finalized_at is null`)
 	failures := testkit.Ask[[]string](r.t, r.pool,

@@ -68,7 +68,6 @@ func toolApproval(id string, approved bool) memory.Part {
 
 // uiStream is the stream of a reply from a place on. A part without a type is text.
 func uiStream(t *testing.T, reply []memory.Part, at streaming.Place, end streaming.Terminal) string {
-	t.Helper()
 	var relay streaming.Relay
 	for _, part := range reply {
 		if part.Type == "" {

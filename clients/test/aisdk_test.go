@@ -94,7 +94,6 @@ func TestAISDK(t *testing.T) {
 }
 
 func requireAISDK(t *testing.T) {
-	t.Helper()
 	requireFiles(t, "ai-sdk/node_modules/ai", "node_modules/ai", "dist/esm/ai-sdk.js")
 }
 

@@ -24,7 +24,6 @@ import (
 )
 
 func requireExpo(t *testing.T) {
-	t.Helper()
 	requireFiles(t, "expo/node_modules/expo", "dist/esm/react.js")
 	noticeScripts(t)
 }
@@ -61,7 +60,6 @@ func TestExpoBundle(t *testing.T) {
 
 // sourcesOf names the files that a bundle is made of.
 func sourcesOf(t *testing.T, folder string) []string {
-	t.Helper()
 	found, err := filepath.Glob(filepath.Join(folder, "_expo/static/js/android/*.map"))
 	require.Truef(t, err == nil && len(found) == 1, "source maps: %v, %v", found, err)
 	raw, err := os.ReadFile(found[0])
@@ -182,7 +180,6 @@ func (s sample) replied(content string) {
 }
 
 func (s sample) chatOf(content string) string {
-	s.recipe.t.Helper()
 	return testkit.Ask[string](s.recipe.t, s.pool, `select chat_id from messages where content = $1`, content)
 }
 

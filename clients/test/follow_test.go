@@ -97,7 +97,6 @@ func testRecipe(t *testing.T, r recipe) {
 
 // once wants one call of the model and two stored messages for all that the apps did.
 func (r recipe) once(content string, chatID string) {
-	r.t.Helper()
 	asked := r.asked(content)
 	assert.Truef(r.t, asked == 1, "the model was asked %d times, want once", asked)
 	rows := testkit.Ask[int](r.t, r.pool, `select count(*) from messages where chat_id = $1`, chatID)

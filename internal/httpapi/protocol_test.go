@@ -140,7 +140,6 @@ func TestUIStreamIsResumed(t *testing.T) {
 
 // until reads up to the block that holds a text.
 func (s *openStream) until(text string) {
-	s.t.Helper()
 	for {
 		if strings.Contains(s.next(), text) {
 			return

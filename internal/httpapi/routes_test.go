@@ -35,7 +35,6 @@ type keeper struct {
 }
 
 func newKeeper(t *testing.T, change ...func(*Config)) keeper {
-	t.Helper()
 	db := testkit.NewDatabase(t)
 	k := keeper{db: db, pool: testkit.NewPool(t, db.DSN)}
 	enqueued := func(context.Context, pgx.Tx, uuid.UUID) error { return nil }
@@ -52,13 +51,11 @@ func newKeeper(t *testing.T, change ...func(*Config)) keeper {
 }
 
 func transferOf(t *testing.T, store transfer.Store) *transfer.Service {
-	t.Helper()
 	return transfer.New(transfer.Config{Store: store, Logger: slog.New(slog.DiscardHandler), TempDir: t.TempDir()})
 }
 
 // in returns the keeper for a subtest, with a user of its own.
 func (k keeper) in(t *testing.T) keeper {
-	t.Helper()
 	sub := *k.harness
 	sub.t, sub.user = t, testkit.NewUser(t, k.db)
 	return keeper{&sub, k.db, k.pool, k.files}
@@ -85,14 +82,12 @@ func (k keeper) newChat(body string) api.Chat {
 
 // talk stores messages as if they had been said: user, assistant, user …
 func (k keeper) talk(chatID uuid.UUID, messages int) []uuid.UUID {
-	k.t.Helper()
 	return testkit.Ask[[]uuid.UUID](k.t, k.pool, `with said as (insert into messages (chat_id, role, content)
 		select $1, case when n % 2 = 1 then 'user' else 'assistant' end, 'message ' || n from generate_series(1, $2) n order by n returning id, seq)
 		select array_agg(id order by seq) from said`, chatID, messages)
 }
 
 func (k keeper) expire(chatID uuid.UUID) {
-	k.t.Helper()
 	testkit.Exec(k.t, k.pool, "update chats set ttl_hours = 1, created_at = now() - interval '3 hours', last_message_at = now() - interval '2 hours' "+
 		"where id = $1", chatID)
 }
@@ -284,7 +279,6 @@ func TestRoutesOfMemories(t *testing.T) {
 
 // newTopic gives all turns of a chat to a new topic, and returns its path.
 func (k keeper) newTopic(chatID uuid.UUID, title string) string {
-	k.t.Helper()
 	testkit.Exec(k.t, k.pool, "select throughline.index_chat(id, last_seq) from chats where id = $1", chatID)
 	id := testkit.Ask[uuid.UUID](k.t, k.pool,
 		`with made as (insert into topics (chat_id, user_id, number, title, message_count, created_at, last_active_at, first_seq, last_seq)

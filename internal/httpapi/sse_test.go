@@ -255,7 +255,6 @@ const patience = 5 * time.Second
 
 // impatient serves with timeouts that are shorter than any reply.
 func impatient(t *testing.T, h *harness) {
-	t.Helper()
 	h.http = httptest.NewUnstartedServer(h.server.Handler())
 	h.http.Config.WriteTimeout, h.http.Config.ReadTimeout = patience, patience
 	h.http.Start()

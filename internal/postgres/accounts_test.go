@@ -13,7 +13,6 @@ import (
 
 // foreigner is a user of an issuer that is listed and is no Supabase Auth.
 func (b *bed) foreigner(subject string) auth.Principal {
-	b.t.Helper()
 	const issuer = "https://issuer.example"
 	noError(b.t, errOf(NewAccounts(b.pool).SetIssuers(b.t.Context(), []string{issuer})))
 	claims, err := json.Marshal(map[string]string{"iss": issuer, "sub": subject, "role": "authenticated"})
@@ -23,7 +22,6 @@ func (b *bed) foreigner(subject string) auth.Principal {
 
 // rowsOf counts the rows of a user in all tables that have users.
 func (b *bed) rowsOf(user uuid.UUID) map[string]int {
-	b.t.Helper()
 	found := map[string]int{}
 	for _, table := range ask[[]string](b, `select array_agg(c.oid::regclass::text) from pg_attribute a join pg_class c on c.oid = a.attrelid
 		where a.attname = 'user_id' and c.relkind = 'r' and c.relnamespace in ('public'::regnamespace, 'throughline'::regnamespace)`) {

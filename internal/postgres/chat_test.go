@@ -32,7 +32,6 @@ func contents(messages []memory.Message) string {
 
 // say stores a message, as SQL by hand does.
 func (b *bed) say(chatID uuid.UUID, role, content string) uuid.UUID {
-	b.t.Helper()
 	return ask[uuid.UUID](b, "insert into messages (chat_id, role, content, token_count) values ($1, $2, $3, $4) returning id", chatID, role, content,
 		text.Tokens(content))
 }

@@ -24,7 +24,6 @@ import (
 
 // memorize stores memories of a user, and returns their ids by their contents.
 func (b *bed) memorize(user auth.Principal, contents ...string) map[string]uuid.UUID {
-	b.t.Helper()
 	b.exec("insert into memory_users (user_id) values ($1) on conflict do nothing", user.UserID)
 	ids := map[string]uuid.UUID{}
 	for _, content := range contents {
@@ -35,7 +34,6 @@ func (b *bed) memorize(user auth.Principal, contents ...string) map[string]uuid.
 
 // candidates are those of a message, best words first.
 func (b *bed) candidates(user auth.Principal, text string, vector recall.Vector) []longterm.Found {
-	b.t.Helper()
 	found, err := NewMemories(b.pool).Candidates(b.t.Context(), user, longterm.Ask{
 		Words: recall.Words(text), Names: recall.Names(text), Vector: vector, PerWay: 10,
 	})
@@ -244,14 +242,12 @@ func TestUserNamesInGoAndSQL(t *testing.T) {
 
 // wrote stores a memory of the user, active and written by the user.
 func (b *bed) wrote(user auth.Principal, content string) uuid.UUID {
-	b.t.Helper()
 	b.exec("insert into memory_users (user_id) values ($1) on conflict do nothing", user.UserID)
 	return ask[uuid.UUID](b, "insert into memories (user_id, content, origin) values ($1, $2, 'user') returning id", user.UserID, content)
 }
 
 // indexedTurns makes a chat with turns of two messages each, and their rows of the index.
 func (b *bed) indexedTurns(turns int) uuid.UUID {
-	b.t.Helper()
 	chatID := b.emptyChat()
 	b.exec(`insert into messages (chat_id, role, content, token_count)
 		select $1, case when n % 2 = 1 then 'user' else 'assistant' end, 'words of message ' || n, 6 from generate_series(1, $2) n`, chatID, 2*turns)
@@ -268,7 +264,6 @@ func axis(n int) []float32 {
 }
 
 func (b *bed) bareTurns(v *TurnVectors, chatID uuid.UUID, model string, after int64, most int) []recall.Bare {
-	b.t.Helper()
 	turns, of, err := v.Bare(b.t.Context(), chatID, model, recall.Bare{Seq: after}, most)
 	require.Truef(b.t, err == nil && (len(turns) == 0 || of == (recall.For{UserID: b.user.UserID, ChatID: chatID})),
 		"turns of %v, %v", of, err)

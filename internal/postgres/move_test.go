@@ -52,7 +52,6 @@ func mover(from, to *pgxpool.Pool, cell string) *move.Move {
 
 // allOf are the rows of a user, by table, with all columns.
 func (b *bed) allOf(user uuid.UUID) map[string]string {
-	b.t.Helper()
 	all := map[string]string{}
 	for table := range b.rowsOf(user) {
 		all[table] = ask[string](b, "select string_agg(to_jsonb(t)::text, E'\\n' order by to_jsonb(t)::text) from "+table+" t where user_id = $1", user)

@@ -314,7 +314,7 @@ func TestNoRoleOrClaimsAreLeftBehind(t *testing.T) {
 	b.user = owner
 	together(t, 16, func(worker int) (err error) {
 		random := rand.New(rand.NewPCG(1, uint64(worker)))
-		for range races(t, 10_000) / 16 {
+		for range races(10_000) / 16 {
 			a := random.IntN(len(users))
 			z := (a + 1 + random.IntN(len(users)-1)) % len(users)
 			ctx, cancel := context.WithCancel(t.Context())

@@ -27,7 +27,6 @@ import (
 
 // keepIndexed is keep, and indexes the chat.
 func (b *bed) keepIndexed(user auth.Principal, contents ...string) uuid.UUID {
-	b.t.Helper()
 	chatID := b.keep(user, contents...)
 	noError(b.t, b.index.RunIndexTurns(b.t.Context(), chatID, 0))
 	return chatID
@@ -35,7 +34,6 @@ func (b *bed) keepIndexed(user auth.Principal, contents ...string) uuid.UUID {
 
 // recalled returns the texts of the messages that a search finds, best first.
 func (b *bed) recalled(user auth.Principal, query recall.Query) []string {
-	b.t.Helper()
 	query.Limit = cmp.Or(query.Limit, 10)
 	found := must((&recall.Recaller{Store: NewRecall(b.pool)}).Search(b.t.Context(), user, query))(b.t)
 	var messages []recall.Message
@@ -240,7 +238,6 @@ func sentence(random *rand.Rand, most int) string {
 
 // talk adds messages to a chat: questions, replies, what tools return, orders of the system, and blank ones.
 func (b *bed) talk(random *rand.Rand, chatID uuid.UUID, messages int) {
-	b.t.Helper()
 	roles := []string{"user", "assistant", "user", "assistant", "user", "assistant", "tool", "system"}
 	for range messages {
 		content := sentence(random, 12)
@@ -362,7 +359,6 @@ func TestSearchOfManyUnindexedMessages(t *testing.T) {
 
 // fillSearched stores so many messages of 75 words each in 200 chats, and indexes their turns. It returns one of the chats.
 func (b *bed) fillSearched(messages int) uuid.UUID {
-	b.t.Helper()
 	admin := testkit.Connect(b.t, b.db.AdminDSN)
 	testkit.Exec(b.t, admin, "set session_replication_role = replica") // no triggers and no checks of foreign keys
 	testkit.Exec(b.t, admin, "create temporary table filled as select n, gen_random_uuid() as id from generate_series(1, 200) n")

@@ -67,7 +67,6 @@ func (s shelf) untitled(turns int) (chatID uuid.UUID, asked int) {
 }
 
 func (s shelf) title(chatID uuid.UUID) string {
-	s.t.Helper()
 	return ask[string](s, "select title from chats where id = $1", chatID)
 }
 
@@ -140,7 +139,6 @@ func TestTitleGoesWithItsWords(t *testing.T) {
 }
 
 func (s shelf) rename(chatID uuid.UUID, title string) {
-	s.t.Helper()
 	must(s.ChangeChat(s.t.Context(), s.user, chatID, api.ChatChange{Title: api.To(title)}))(s.t)
 }
 

@@ -71,7 +71,6 @@ func (m tells) Summarize(_ context.Context, call brief.Call) (work.Answer, error
 
 // newChatter tells a chat to everything that topics are made by.
 func (b *bed) newChatter(random *rand.Rand) *chatter {
-	b.t.Helper()
 	c := &chatter{bed: b, who: b.newUser(), chat: uuid.New(), random: random}
 	settings := topics.Defaults()
 	settings.Max, settings.MaxMessages, settings.KeepMessages = 1, 4, 2
@@ -220,7 +219,7 @@ func TestNoWordOutlivesItsMessageInTopics(t *testing.T) {
 			happen := func() bool {
 				return len(erasures) != 2 || min(happened["merged"], happened["archived"], happened["active"]) > 0
 			}
-			rounds := races(t, 60) // 15 in short mode
+			rounds := races(60) // 15 in short mode
 			for n := 0; n < rounds || n < 4*rounds && !happen(); n++ {
 				c := b.newChatter(random)
 				named := strings.NewReplacer("$1", c.erased[0].String(), "$2", c.erased[1].String(), "$3", c.chat.String())

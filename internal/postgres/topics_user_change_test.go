@@ -22,7 +22,6 @@ func TestChangeTopicChangesNamedFieldsAlone(t *testing.T) {
 	t.Parallel()
 	p := newTopical(t)
 	change := func(ref api.TopicRef, change api.TopicChange) api.OneTopic {
-		t.Helper()
 		noError(t, api.Check(&change))
 		return must(p.store.ChangeTopic(t.Context(), p.user, ref, change))(t)
 	}
@@ -109,7 +108,6 @@ func TestTopicsAreMerged(t *testing.T) {
 
 // attempts makes every call about a topic, and returns the codes of the refusals.
 func (p *topical) attempts(user auth.Principal, ref api.TopicRef, messageID uuid.UUID) map[string]fault.Code {
-	p.t.Helper()
 	ctx, codes := p.t.Context(), map[string]fault.Code{}
 	for name, err := range map[string]error{
 		"list":    errOf(p.store.ListTopics(ctx, user, ref.ChatID, api.TopicsQuery{Limit: 10})),
@@ -206,7 +204,6 @@ func newWandering(t *testing.T) wandering {
 
 // topic stores a topic of the turns that begin with these messages.
 func (w wandering) topic(number int, title string, turns ...int64) uuid.UUID {
-	w.t.Helper()
 	id := ask[uuid.UUID](w, `insert into topics (chat_id, user_id, number, title, created_at, last_active_at, first_seq, last_seq, message_count,
 		centroid, embedding_model, centroid_turns)
 		values ($1, $2, $3, $4, '2026-03-03 12:00Z', now(), $5, $6, $7, $8::text::throughline.embedding, 'a model', 1) returning id`,
@@ -217,7 +214,6 @@ func (w wandering) topic(number int, title string, turns ...int64) uuid.UUID {
 
 // left returns the topics of which turns left a prompt that shows the chat from a message on, and that it has come back from.
 func (w wandering) left(user auth.Principal, after, before int64) (titles []string, latest string) {
-	w.t.Helper()
 	found := must(NewRecall(w.pool).Matches(w.t.Context(), user, recall.Query{ChatID: w.chatID, After: after, Before: before, Topics: true}, nil))(w.t)
 	names := map[uuid.UUID]string{w.cello: "cello", w.bees: "bees", w.chess: "chess"}
 	titles = []string{}

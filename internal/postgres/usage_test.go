@@ -22,7 +22,6 @@ import (
 
 // plan replaces the app's function; body is a query for its four columns.
 func (b *bed) plan(body string) {
-	b.t.Helper()
 	b.exec(`create or replace function throughline.allow_turn(user_id uuid, purpose text, model_variant text)
 		returns table (verdict text, reason text, resets_at timestamptz, variant text) language sql stable set search_path = '' as $$` + body + `$$`)
 }

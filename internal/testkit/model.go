@@ -21,7 +21,6 @@ type Model struct {
 // NewModel starts the offline model, which is closed when the test ends. With a nil script the built-in model answers. The test fails
 // when a request was refused, or was not as the contract has it.
 func NewModel(t testing.TB, script Script) *Model {
-	t.Helper()
 	listening, err := offline.Start(offline.Options{Script: script})
 	check(t, err)
 	t.Cleanup(func() {
@@ -34,7 +33,6 @@ func NewModel(t testing.TB, script Script) *Model {
 
 // AwaitRequest waits for a request that matches, past ones included.
 func (m *Model) AwaitRequest(t testing.TB, what string, match func(offline.Request) bool) offline.Request {
-	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), Patience)
 	defer cancel()
 	found, err := m.Await(ctx, match)

@@ -29,7 +29,6 @@ type bench struct {
 }
 
 func newBench(t *testing.T) *bench {
-	t.Helper()
 	db := testkit.NewDatabase(t)
 	pool, _, err := postgres.Open(t.Context(), db.DSN, 10)
 	require.NoError(t, err)
@@ -42,7 +41,6 @@ func (b *bench) lease(user uuid.UUID) work.Lease {
 }
 
 func (b *bench) claim(lease work.Lease) work.Claim {
-	b.t.Helper()
 	claim, _, err := b.store.Claim(b.t.Context(), lease)
 	require.NoError(b.t, err)
 	return claim
@@ -50,13 +48,11 @@ func (b *bench) claim(lease work.Lease) work.Claim {
 
 // scheduled inserts a job that waits.
 func (b *bench) scheduled() int64 {
-	b.t.Helper()
 	return testkit.Ask[int64](b.t, b.pool, `insert into river.river_job (kind, args, max_attempts, queue, state, scheduled_at)
 		values ('x', '{}', 1, 'x', 'scheduled', now() + interval '1 hour') returning id`)
 }
 
 func (b *bench) rows(want int) {
-	b.t.Helper()
 	testkit.Want(b.t, b.pool, want, "select count(*) from throughline.work")
 }
 

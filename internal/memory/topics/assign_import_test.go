@@ -61,7 +61,6 @@ func (r *assignRig) export(chatID uuid.UUID) (file string, found []bundle.Topic)
 }
 
 func (r *assignRig) take(file string) uuid.UUID {
-	r.t.Helper()
 	done, err := r.transfer().Import(r.t.Context(), r.principal(), strings.NewReader(file), func(transfer.Progress) {})
 	require.Truef(r.t, err == nil && done.Imported == 1, "%+v, %v", done, err)
 	return done.Chats[0].ChatID

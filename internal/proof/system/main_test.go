@@ -88,7 +88,6 @@ func (r *rig) startFirst(drain time.Duration) *rig {
 
 // newStoppedRig is a rig without an app and without a user.
 func newStoppedRig(t *testing.T, db testkit.Database, script testkit.Script, change env) *rig {
-	t.Helper()
 	model := testkit.NewModel(t, script)
 	r := &rig{t: t, db: db, model: model, pool: testkit.NewPool(t, db.DSN), env: program.Quiet(db, model)}
 	maps.Copy(r.env, change)
@@ -97,14 +96,12 @@ func newStoppedRig(t *testing.T, db testkit.Database, script testkit.Script, cha
 
 // newUser makes a new user whose token the rig's clients have.
 func (r *rig) newUser() {
-	r.t.Helper()
 	r.user = testkit.NewUser(r.t, r.db)
 	r.token = testkit.Token(r.t, r.user)
 }
 
 // stranger returns a client of the rig's app for another user.
 func (r *rig) stranger() testkit.Client {
-	r.t.Helper()
 	client := r.Client
 	client.Token = testkit.Token(r.t, testkit.NewUser(r.t, r.db))
 	return client
@@ -118,7 +115,6 @@ func (r *rig) in(t *testing.T) *rig {
 }
 
 func (r *rig) config(change env) config.Config {
-	r.t.Helper()
 	return r.env.And(change).Config(r.t)
 }
 

@@ -135,7 +135,6 @@ func TestRetriedReplyLeavesMemory(t *testing.T) {
 
 // expire makes a running reply look abandoned until another server has ended it, although its own server is alive.
 func (r *rig) expire(messageID string) {
-	r.t.Helper()
 	testkit.Exec(r.t, r.pool, "update messages set server_id = null, lease_until = now() - interval '1 second' where id = $1 and status = 'streaming'",
 		uuid.MustParse(messageID))
 	testkit.Eventually(r.t, "another server takes it for dead", func() bool { return r.stored(messageID).status == "interrupted" })

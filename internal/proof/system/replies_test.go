@@ -57,7 +57,6 @@ func TestCancel(t *testing.T) {
 
 // checkCancelled checks that a reply is stored as far as it was received, the model's call is over, and the chat free.
 func (r *rig) checkCancelled(messageID, received string) {
-	r.t.Helper()
 	assert.Equal(r.t, (messageRow{role: "assistant", status: "cancelled", content: received}), r.stored(messageID),
 		"stored")
 	request := r.model.Asked(offline.KindReply)[0]
