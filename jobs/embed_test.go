@@ -36,13 +36,13 @@ func (r *rig) embedding(change func(*recall.Vectors)) setup {
 	return func(_ *brief.Config, c *WorkerConfig) {
 		c.SweepInterval = 200 * time.Millisecond
 		vectors := recall.Vectors{
-			Things: "turns", Store: postgres.NewTurnVectors(r.pool), Embedder: embedder, Logger: c.Logger,
-			Scales: []*recall.Scales{recall.NewScales(postgres.NewEmbeddings(r.pool, 512), embedder)},
+			Things: "turns", Store: &postgres.TurnVectors{Pool: r.pool}, Embedder: embedder, Logger: c.Logger,
+			Scales: []*recall.Scales{recall.NewScales(&postgres.Embeddings{Pool: r.pool}, embedder)},
 			Count:  func(turns int) { c.Metrics.EmbeddedTurns.Add(float64(turns)) },
 			Rest:   recall.NewRest(20*time.Millisecond, 100*time.Millisecond, c.Logger),
 		}
 		ofMemories := vectors
-		ofMemories.Things, ofMemories.Store, ofMemories.Count = "memories", postgres.NewMemoryVectors(r.pool), nil
+		ofMemories.Things, ofMemories.Store, ofMemories.Count = "memories", &postgres.MemoryVectors{Pool: r.pool}, nil
 		c.MemoryEmbedder = &ofMemories
 		if change != nil {
 			change(&vectors)
@@ -135,8 +135,8 @@ func TestVectorsOfAnotherModelAreReplaced(t *testing.T) {
 	old, fresh := r.indexed(3), r.indexed(2)
 	testkit.Exec(t, r.pool, `update turn_index set embedding_model = 'another', embedding = ('[' || repeat('0,', 511) || '1]')::throughline.embedding
 		where chat_id = $1`, old)
-	store := postgres.NewEmbeddings(r.pool, 512)
-	first, last, err := postgres.NewTurnVectors(r.pool).Owners(t.Context(), embeddingModel, 10)
+	store := &postgres.Embeddings{Pool: r.pool}
+	first, last, err := (&postgres.TurnVectors{Pool: r.pool}).Owners(t.Context(), embeddingModel, 10)
 	assert.Truef(t, err == nil && len(first) == 1 && first[0] == fresh && len(last) == 1 && last[0] == old, "%v, %v, %v", first, last, err)
 	n, err := store.CountBareTurns(t.Context(), embeddingModel)
 	assert.Truef(t, err == nil && n == 5, "%d turns without a vector, %v", n, err)
@@ -158,7 +158,7 @@ func TestSweepInsertsABoundedNumberOfEmbeddings(t *testing.T) {
 		r.indexed(1)
 	}
 	r.insertJob(work.Job{Name: work.EmbedMemories, UserID: r.user}) // hides no chat
-	store := postgres.NewTurnVectors(r.pool)
+	store := &postgres.TurnVectors{Pool: r.pool}
 	for waiting, want := range []int{3, 2, 1, 0} {
 		if fresh, _, err := store.Owners(t.Context(), embeddingModel, 3); err != nil || len(fresh) != want {
 			t.Fatalf("with %d jobs: %d chats, %v", waiting, len(fresh), err)
@@ -329,7 +329,7 @@ func TestMemoriesThatComeMeanwhileGetVectors(t *testing.T) {
 	r := newRig(t, nil)
 	user := r.remember(1, "")
 	engine := &recall.Vectors{
-		Things: "memories", Store: postgres.NewMemoryVectors(r.pool), Embedder: r.embedder(), Logger: r.logs.Logger(),
+		Things: "memories", Store: &postgres.MemoryVectors{Pool: r.pool}, Embedder: r.embedder(), Logger: r.logs.Logger(),
 		Rest: recall.NewRest(0, 0, r.logs.Logger()),
 	}
 	r.insertJob(work.Job{Name: work.EmbedMemories, UserID: user})

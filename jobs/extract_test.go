@@ -58,7 +58,8 @@ func (r *rig) learning() longterm.Extractor {
 	r.t.Cleanup(model.Close)
 	pool := r.open(5)
 	return longterm.Extractor{
-		Store: postgres.NewLearning(pool, r.inserting), Leases: postgres.NewWork(pool), Asker: model, Logger: r.logs.Logger(), Metrics: metrics.New(), Model: "small",
+		Store: &postgres.Learning{Pool: pool, Insert: r.inserting}, Leases: &postgres.Work{Pool: pool},
+		Asker: model, Logger: r.logs.Logger(), Metrics: metrics.New(), Model: "small",
 		Delay: 1, MostTurns: 1, Lease: 2 * time.Second,
 	}
 }

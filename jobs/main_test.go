@@ -95,11 +95,11 @@ func (r *rig) work(changes ...setup) *worker {
 	pool := r.open(20)
 	model := llm.New(llm.Settings{APIKey: "offline", BaseURL: r.model.BaseURL(), IdleTimeout: time.Minute})
 	folding := brief.Config{
-		Store: postgres.NewBriefs(pool, r.inserting), Leases: postgres.NewWork(pool), Summarizer: model,
+		Store: &postgres.Briefs{Pool: pool, Insert: r.inserting}, Leases: &postgres.Work{Pool: pool}, Summarizer: model,
 		Prompt: brief.PromptConfig{Mode: brief.ModeInline, Model: "small"}, Limits: r.limits, Logger: r.logs.Logger(), Metrics: metrics.New(),
 	}
 	config := WorkerConfig{
-		Store:   store{postgres.NewMaintenance(pool, r.limits), postgres.NewWork(pool), postgres.NewTurnIndex(pool)},
+		Store:   store{postgres.NewMaintenance(pool, r.limits), &postgres.Work{Pool: pool}, &postgres.TurnIndex{Pool: pool}},
 		Metrics: folding.Metrics, Logger: folding.Logger,
 		Concurrency: 8, StopTimeout: time.Second, SweepInterval: time.Hour,
 	}

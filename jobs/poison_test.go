@@ -131,7 +131,7 @@ func (r *rig) graphing(_ *brief.Config, c *WorkerConfig) {
 	model := llm.New(llm.Settings{APIKey: "offline", BaseURL: r.model.BaseURL(), IdleTimeout: time.Minute})
 	r.t.Cleanup(model.Close)
 	c.Grapher = &graph.Engine{
-		Store: postgres.NewGraph(r.pool), Leases: postgres.NewWork(r.pool), Asker: model, Model: "small", Metrics: metrics.New(), Logger: r.logs.Logger(),
+		Store: &postgres.Graph{Pool: r.pool}, Leases: &postgres.Work{Pool: r.pool}, Asker: model, Model: "small", Metrics: metrics.New(), Logger: r.logs.Logger(),
 	}
 }
 

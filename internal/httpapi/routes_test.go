@@ -39,11 +39,11 @@ func newKeeper(t *testing.T, change ...func(*Config)) keeper {
 	k := keeper{db: db, pool: testkit.NewPool(t, db.DSN)}
 	enqueued := func(context.Context, pgx.Tx, uuid.UUID) error { return nil }
 	store := postgres.NewHistory(k.pool, memory.Limits{}, postgres.Enqueue{Fold: enqueued})
-	memories := postgres.NewUserMemories(k.pool, postgres.UserMemoriesOptions{})
-	topics := postgres.NewUserTopics(k.pool, postgres.UserTopicsOptions{Settings: topics.Defaults()})
+	memories := &postgres.UserMemories{Pool: k.pool, Options: postgres.UserMemoriesOptions{}}
+	topics := &postgres.UserTopics{Pool: k.pool, Options: postgres.UserTopicsOptions{Settings: topics.Defaults()}}
 	k.files = postgres.NewTransfer(k.pool, memory.DefaultLimits(), postgres.Enqueue{Fold: enqueued}, postgres.UserMemoriesOptions{})
 	k.harness = newHarness(t, says("x"), append([]func(*Config){func(config *Config) {
-		config.History, config.Memories, config.Topics, config.Graph = store, memories, topics, postgres.NewGraph(k.pool)
+		config.History, config.Memories, config.Topics, config.Graph = store, memories, topics, &postgres.Graph{Pool: k.pool}
 		config.Transfer = transferOf(t, k.files)
 	}}, change...)...)
 	k.user = testkit.NewUser(t, db)
@@ -273,7 +273,7 @@ func TestRoutesOfMemories(t *testing.T) {
 		assert.Truef(t, done.status == c.status && strings.Contains(string(done.body), c.holds),
 			"%s: %d %.200s", c.kind, done.status, done.body)
 	}
-	k.server.config.Memories = postgres.NewUserMemories(k.pool, postgres.UserMemoriesOptions{Off: true})
+	k.server.config.Memories = &postgres.UserMemories{Pool: k.pool, Options: postgres.UserMemoriesOptions{Off: true}}
 	k.walk(ask{post, all, `{"content": "x"}`, 409, "memory_off"}, ask{post, all + "/import", `{"content": "x"}`, 409, "memory_off"}, ask{get, all, "", 200, "tea"})
 }
 

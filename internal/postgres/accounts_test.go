@@ -14,7 +14,7 @@ import (
 // foreigner is a user of an issuer that is listed and is no Supabase Auth.
 func (b *bed) foreigner(subject string) auth.Principal {
 	const issuer = "https://issuer.example"
-	noError(b.t, errOf(NewAccounts(b.pool).SetIssuers(b.t.Context(), []string{issuer})))
+	noError(b.t, errOf((&Accounts{Pool: b.pool}).SetIssuers(b.t.Context(), []string{issuer})))
 	claims, err := json.Marshal(map[string]string{"iss": issuer, "sub": subject, "role": "authenticated"})
 	noError(b.t, err)
 	return auth.Principal{UserID: auth.ForeignUser(issuer, subject), Claims: string(claims)}
@@ -37,7 +37,7 @@ func (b *bed) rowsOf(user uuid.UUID) map[string]int {
 func TestEraseLeavesOnlyATombstone(t *testing.T) {
 	t.Parallel()
 	b := newOwnBed(t)
-	accounts := NewAccounts(b.pool)
+	accounts := &Accounts{Pool: b.pool}
 	for name, user := range map[string]auth.Principal{"with a login": b.user, "of another issuer": b.foreigner("user_2x")} {
 		b.user = user
 		chatID := b.newChat(2)
@@ -67,7 +67,7 @@ func TestEraseLeavesOnlyATombstone(t *testing.T) {
 func TestFirstRowWhileTheAccountIsErased(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
-	accounts := NewAccounts(b.pool)
+	accounts := &Accounts{Pool: b.pool}
 	const insert = "insert into chats (user_id) values ($1)"
 	tx := b.begin()
 	mustExec(t, tx, insert, b.user.UserID)
@@ -96,7 +96,7 @@ func TestFirstRowWhileTheLoginGoes(t *testing.T) {
 func TestListOfIssuers(t *testing.T) {
 	t.Parallel()
 	b := newOwnBed(t)
-	accounts := NewAccounts(b.pool)
+	accounts := &Accounts{Pool: b.pool}
 	for _, step := range []struct {
 		list    []string
 		changed bool

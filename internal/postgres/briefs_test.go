@@ -64,13 +64,13 @@ func TestCommitIsOneTransaction(t *testing.T) {
 	change.JobID = ask[int64](b, `insert into river.river_job (kind, queue, max_attempts, args, state) values ('fold_brief', 'memory', 1, '{}',
 		'running') returning id`)
 	broken := errors.New("no next job")
-	briefs := NewBriefs(b.pool, func(ctx context.Context, tx pgx.Tx, job work.Job) error {
+	briefs := &Briefs{Pool: b.pool, Insert: func(ctx context.Context, tx pgx.Tx, job work.Job) error {
 		var role string
 		if err := tx.QueryRow(ctx, "select current_user").Scan(&role); err != nil || role != "postgres" || job.ChatID != chatID {
 			t.Errorf("it runs as %s, %v, for %+v", role, err, job)
 		}
 		return broken
-	})
+	}}
 	_, err := briefs.Commit(t.Context(), change, func(brief.Counters) bool { return true })
 	assert.ErrorIsf(t, err, broken, "commit: %v", err)
 	got := b.brief(chatID)
@@ -118,7 +118,7 @@ func (b *bed) countTrips() *trips {
 	config.ConnConfig.Tracer = counted
 	pool := must(pgxpool.NewWithConfig(b.t.Context(), config))(b.t)
 	b.t.Cleanup(pool.Close)
-	b.briefs, b.work, b.turns.pool = NewBriefs(pool, noJob), NewWork(pool), pool
+	b.briefs, b.work, b.turns.pool = &Briefs{Pool: pool, Insert: noJob}, &Work{Pool: pool}, pool
 	return counted
 }
 

@@ -406,7 +406,7 @@ func TestUsage(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	var log bytes.Buffer
-	usage := NewUsage(b.server, slog.New(slog.NewTextHandler(&log, nil)))
+	usage := &Usage{Pool: b.server, Logger: slog.New(slog.NewTextHandler(&log, nil))}
 	chat := b.newChat(1)
 	for _, one := range []work.Spent{
 		{Purpose: "extract", Model: "m", UserID: b.user.UserID, ChatID: chat, InputTokens: 90, CachedTokens: 64, OutputTokens: 7},

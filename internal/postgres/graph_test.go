@@ -68,7 +68,7 @@ func (b *bed) linked(content string, words ...string) uuid.UUID {
 // graph reads "User likes Neovim", or "was User likes Neovim", and "Neovim/tool 2".
 func (b *bed) graph(query api.GraphQuery) []string {
 	noError(b.t, api.Check(&query))
-	answer := must(NewGraph(b.server).ReadGraph(b.t.Context(), b.user, query))(b.t)
+	answer := must((&Graph{Pool: b.server}).ReadGraph(b.t.Context(), b.user, query))(b.t)
 	words := []string{}
 	for _, edge := range answer.Relationships {
 		was := ""
@@ -293,7 +293,7 @@ func (b *bed) update(asker askerFunc) (graph.Report, error) {
 
 func (b *bed) grapher(asker askerFunc) *graph.Engine {
 	return &graph.Engine{
-		Store: NewGraph(b.pool), Leases: b.work, Asker: asker, Model: "test-1", Metrics: metrics.New(), Logger: (&testkit.Log{}).Logger(),
+		Store: &Graph{Pool: b.pool}, Leases: b.work, Asker: asker, Model: "test-1", Metrics: metrics.New(), Logger: (&testkit.Log{}).Logger(),
 	}
 }
 

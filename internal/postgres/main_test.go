@@ -93,7 +93,7 @@ func bedOn(t *testing.T, db testkit.Database, pool, server *pgxpool.Pool, limits
 		}
 	}
 	b.turns = NewTurns(server, limits, Enqueue{Fold: into(b.folds), Index: into(b.indexes)})
-	b.briefs, b.work, b.index = NewBriefs(pool, noJob), NewWork(pool), NewTurnIndex(pool)
+	b.briefs, b.work, b.index = &Briefs{Pool: pool, Insert: noJob}, &Work{Pool: pool}, &TurnIndex{Pool: pool}
 	b.user = b.newUser()
 	return b
 }

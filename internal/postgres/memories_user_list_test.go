@@ -29,7 +29,7 @@ func TestMemoriesAreSearchedByMeaning(t *testing.T) {
 		r.add(fmt.Sprintf("Has umbrella %d.", n))
 	}
 	near := r.add("Stays dry in the rain.")
-	saved := must(NewMemoryVectors(r.pool).Save(t.Context(), r.user.UserID, "m", []recall.Made{
+	saved := must((&MemoryVectors{Pool: r.pool}).Save(t.Context(), r.user.UserID, "m", []recall.Made{
 		{Bare: recall.Bare{ID: near.ID, Words: near.Content}, Vector: axis(3)}, {Bare: recall.Bare{ID: far.ID, Words: far.Content}, Vector: axis(4)},
 	}))(t)
 	is(t, saved, 2, "saved")

@@ -33,11 +33,11 @@ func newRemembering(t *testing.T) *remembering {
 
 func rememberingOf(b *bed) *remembering {
 	r := &remembering{bed: b, embedded: make(chan uuid.UUID, 10_000)}
-	r.memories = NewUserMemories(r.server, UserMemoriesOptions{Embed: func(ctx context.Context, tx pgx.Tx, id uuid.UUID) error {
+	r.memories = &UserMemories{Pool: r.server, Options: UserMemoriesOptions{Embed: func(ctx context.Context, tx pgx.Tx, id uuid.UUID) error {
 		r.embedded <- id
 		_, err := tx.Exec(ctx, "select 1 from river.river_job limit 1") // what only the server itself may read
 		return err
-	}})
+	}}}
 	return r
 }
 
@@ -152,7 +152,7 @@ func TestWhatIsNotThereIsNoMemory(t *testing.T) {
 		wantFault(t, err, fault.UserNotFound, "an account that is gone")
 	}
 	// Where long-term memory is off there is nothing new.
-	r.memories = NewUserMemories(r.server, UserMemoriesOptions{Off: true})
+	r.memories = &UserMemories{Pool: r.server, Options: UserMemoriesOptions{Off: true}}
 	wantFault(t, errOf2(r.memories.AddMemory(t.Context(), r.user, api.NewMemory{Content: "x"})), fault.MemoryOff, "add")
 	wantFault(t, errOf(r.memories.ImportMemories(t.Context(), r.user, []bundle.Memory{{Content: "x"}})), fault.MemoryOff, "import")
 	is(t, r.list(api.MemoriesQuery{Status: "all"}), []string{"Plays the cello."}, "listed")

@@ -289,7 +289,8 @@ func (movingModel) Ask(_ context.Context, question work.Question) (work.Answer, 
 // learner returns an engine that reads the bed's chats, also while somebody is talking in them.
 func (b *bed) learner() *longterm.Extractor {
 	return longterm.NewExtractor(longterm.Extractor{
-		Store: NewLearning(b.pool, noJob), Leases: b.work, Asker: movingModel{}, Logger: slog.New(slog.DiscardHandler), Metrics: metrics.New(), Model: "m",
+		Store:  &Learning{Pool: b.pool, Insert: noJob},
+		Leases: b.work, Asker: movingModel{}, Logger: slog.New(slog.DiscardHandler), Metrics: metrics.New(), Model: "m",
 	})
 }
 

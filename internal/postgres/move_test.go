@@ -68,7 +68,7 @@ func TestMoveCarriesEveryRow(t *testing.T) {
 	before, others, tables := c.a.allOf(idOf("A")), c.a.allOf(idOf("B")), len(c.a.rowsOf(idOf("A")))
 	is(t, tables > 18, true, "tables with rows: %v", c.a.rowsOf(idOf("A")))
 	delete(before, "throughline.work")
-	noError(t, NewAccounts(c.b.pool).Erase(t.Context(), idOf("A")))
+	noError(t, (&Accounts{Pool: c.b.pool}).Erase(t.Context(), idOf("A")))
 
 	noError(t, mover(c.a.pool, c.b.pool, "b").Run(t.Context()))
 	arrived := c.b.allOf(idOf("A"))
@@ -103,9 +103,9 @@ func TestSweepFindsWhatWasDue(t *testing.T) {
 				found = append(found, job)
 			}
 		}
-		turns, _, err := NewTurnVectors(b.pool).Owners(t.Context(), "m", 10)
+		turns, _, err := (&TurnVectors{Pool: b.pool}).Owners(t.Context(), "m", 10)
 		noError(t, err)
-		memories, _, err := NewMemoryVectors(b.pool).Owners(t.Context(), "m", 10)
+		memories, _, err := (&MemoryVectors{Pool: b.pool}).Owners(t.Context(), "m", 10)
 		noError(t, err)
 		for _, id := range append(turns, memories...) {
 			if id == idOf("A") || id == idOf("chat of A") {

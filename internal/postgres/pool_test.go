@@ -363,7 +363,7 @@ func (b *bed) trespass(ctx context.Context, kind int, user auth.Principal, chatI
 	var got any
 	var err error
 	var reached bool
-	store := NewRecall(b.pool)
+	store := &Recall{Pool: b.pool}
 	switch kind {
 	case 0:
 		found, errFound := store.Matches(ctx, user, recall.Query{ChatID: chatID}, [][]string{{"question"}})

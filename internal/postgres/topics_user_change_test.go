@@ -214,7 +214,7 @@ func (w wandering) topic(number int, title string, turns ...int64) uuid.UUID {
 
 // left returns the topics of which turns left a prompt that shows the chat from a message on, and that it has come back from.
 func (w wandering) left(user auth.Principal, after, before int64) (titles []string, latest string) {
-	found := must(NewRecall(w.pool).Matches(w.t.Context(), user, recall.Query{ChatID: w.chatID, After: after, Before: before, Topics: true}, nil))(w.t)
+	found := must((&Recall{Pool: w.pool}).Matches(w.t.Context(), user, recall.Query{ChatID: w.chatID, After: after, Before: before, Topics: true}, nil))(w.t)
 	names := map[uuid.UUID]string{w.cello: "cello", w.bees: "bees", w.chess: "chess"}
 	titles = []string{}
 	for _, t := range found.Topics {
@@ -264,7 +264,7 @@ func TestTopicsNearToAQuestion(t *testing.T) {
 	w.exec("update topics set centroid = null, embedding_model = null, centroid_turns = 0 where id = $1", w.chess)
 	w.exec("update turn_index set embedding = $2::text::throughline.embedding, embedding_model = 'a model' where chat_id = $1 and seq = 7", w.chatID,
 		vectorText(axis(1)))
-	near, err := NewRecall(w.pool).Nearness(t.Context(), w.user, recall.Query{ChatID: w.chatID, Before: 21, Topics: true},
+	near, err := (&Recall{Pool: w.pool}).Nearness(t.Context(), w.user, recall.Query{ChatID: w.chatID, Before: 21, Topics: true},
 		recall.Vector{Model: "a model", Values: axis(1)}, nil)
 	require.Truef(t, err == nil && len(near.Topics) == 3 && len(near.Turns) == 1 && near.Turns[0].TopicID == w.bees,
 		"%+v, %v", near, err)
@@ -296,7 +296,7 @@ func TestTopicsThatAreNotLookedUp(t *testing.T) {
 	t.Parallel()
 	w := newWandering(t)
 	shown := func(user auth.Principal, id uuid.UUID) *recall.Topic {
-		_, topic, err := NewRecall(w.pool).Texts(t.Context(), user, nil, id)
+		_, topic, err := (&Recall{Pool: w.pool}).Texts(t.Context(), user, nil, id)
 		noError(t, err)
 		return topic
 	}
@@ -316,7 +316,7 @@ func TestTopicsThatAreNotLookedUp(t *testing.T) {
 		t.Errorf("in a chat without topics: %v, %s", titles, latest)
 	}
 	w.exec("update chats set topics = 'on' where id = $1", w.chatID)
-	found, err := NewRecall(w.pool).Matches(t.Context(), w.user, recall.Query{ChatID: w.chatID, Before: 21}, [][]string{{"cello"}})
+	found, err := (&Recall{Pool: w.pool}).Matches(t.Context(), w.user, recall.Query{ChatID: w.chatID, Before: 21}, [][]string{{"cello"}})
 	first := slices.IndexFunc(found.Found, func(m recall.Match) bool { return m.Seq == 1 })
 	assert.Truef(t, err == nil && found.Topics == nil && first >= 0 && found.Found[first].TopicID == w.cello,
 		"unasked: %+v, %v", found, err)
@@ -325,7 +325,7 @@ func TestTopicsThatAreNotLookedUp(t *testing.T) {
 func TestPacksAreOfTheChatsOwner(t *testing.T) {
 	t.Parallel()
 	w := newWandering(t)
-	packs, otherChat := NewPacks(w.pool, noJob), ask[uuid.UUID](w, "insert into chats (user_id) values ($1) returning id", w.newUser().UserID)
+	packs, otherChat := &Packs{Pool: w.pool, Insert: noJob}, ask[uuid.UUID](w, "insert into chats (user_id) values ($1) returning id", w.newUser().UserID)
 	if s, found, err := packs.Read(t.Context(), otherChat, w.bees); err != nil || found || len(s.Messages) != 0 {
 		t.Errorf("another's topic: %+v, %v, %v", s, found, err)
 	}

@@ -46,7 +46,7 @@ func topicalOf(b *bed) *topical {
 		_, err := tx.Exec(ctx, "select 1 from river.river_job limit 1") // what only the server itself may read
 		return err
 	}
-	p.store = NewUserTopics(p.server, UserTopicsOptions{
+	p.store = &UserTopics{Pool: p.server, Options: UserTopicsOptions{
 		Settings: topics.Defaults(),
 		Index: func(ctx context.Context, tx pgx.Tx, chatID uuid.UUID) error {
 			p.indexed <- chatID
@@ -56,7 +56,7 @@ func topicalOf(b *bed) *topical {
 			p.packed <- topicID
 			return asServer(ctx, tx)
 		},
-	})
+	}}
 	p.chat = p.talk(8)
 	p.exec("select throughline.index_chat($1, 12)", p.chat)
 	p.bows, p.rosin = p.topic(1, "Bows", 1, 8), p.topic(2, "Rosin, dark or light", 9, 12)

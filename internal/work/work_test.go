@@ -33,7 +33,7 @@ func newBench(t *testing.T) *bench {
 	pool, _, err := postgres.Open(t.Context(), db.DSN, 10)
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)
-	return &bench{t: t, db: db, pool: pool, store: postgres.NewWork(pool)}
+	return &bench{t: t, db: db, pool: pool, store: &postgres.Work{Pool: pool}}
 }
 
 func (b *bench) lease(user uuid.UUID) work.Lease {
@@ -246,7 +246,7 @@ func TestAPlaceWakesOneJob(t *testing.T) {
 	pool, err := pgxpool.NewWithConfig(t.Context(), config)
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)
-	b.store = postgres.NewWork(pool)
+	b.store = &postgres.Work{Pool: pool}
 	first := b.lease(user)
 	require.Equal(t, work.Taken, b.claim(first))
 	testkit.Exec(t, b.pool, "analyze throughline.work") // it had one row
@@ -293,7 +293,7 @@ func TestAJobThatIsAboutToWaitIsWoken(t *testing.T) {
 	}
 	require.NoError(t, b.store.Release(t.Context(), first, true))
 	testkit.Exec(t, b.pool, "update river.river_job set state = 'scheduled', scheduled_at = now() + interval '1 minute'")
-	_, _, err := postgres.NewWork(b.pool).ReviveDead(t.Context(), time.Minute)
+	_, _, err := (&postgres.Work{Pool: b.pool}).ReviveDead(t.Context(), time.Minute)
 	require.NoError(t, err)
 	testkit.Want(t, b.pool, "available", "select state::text from river.river_job")
 	assert.Equal(t, work.Taken, b.claim(second))

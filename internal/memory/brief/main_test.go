@@ -49,7 +49,7 @@ func newRig(t *testing.T, script testkit.Script, change func(*brief.Config)) *ri
 	t.Cleanup(client.Close)
 	r := &rig{t: t, pool: pool, model: model, user: testkit.NewUser(t, db), metrics: metrics.New(), logs: &testkit.Log{}}
 	r.config = brief.Config{
-		Store: postgres.NewBriefs(pool, r.insert), Leases: postgres.NewWork(pool), Summarizer: client,
+		Store: &postgres.Briefs{Pool: pool, Insert: r.insert}, Leases: &postgres.Work{Pool: pool}, Summarizer: client,
 		Prompt: brief.PromptConfig{Mode: brief.ModeInline, Model: "small"},
 		Limits: memory.Limits{
 			KRawTurns: 2, MinTailTurns: 1, SummaryTokenCap: 200, PromptTokenBudget: 600, BridgeTokenBudget: 600,

@@ -48,11 +48,12 @@ func newRig(t *testing.T, script testkit.Script, change func(*longterm.Extractor
 	t.Cleanup(pool.Close)
 	r := &rig{t: t, db: db, pool: pool, model: model, user: testkit.NewUser(t, db), metrics: metrics.New(), logs: &testkit.Log{}}
 	client := llm.New(llm.Settings{
-		APIKey: "offline", BaseURL: model.BaseURL(), IdleTimeout: time.Minute, Meter: postgres.NewUsage(pool, r.logs.Logger()),
+		APIKey: "offline", BaseURL: model.BaseURL(), IdleTimeout: time.Minute, Meter: &postgres.Usage{Pool: pool, Logger: r.logs.Logger()},
 	})
 	t.Cleanup(client.Close)
 	r.config = longterm.Extractor{
-		Store: postgres.NewLearning(pool, r.insert), Leases: postgres.NewWork(pool), Asker: client, Logger: r.logs.Logger(), Metrics: r.metrics, Model: "small",
+		Store: &postgres.Learning{Pool: pool, Insert: r.insert}, Leases: &postgres.Work{Pool: pool},
+		Asker: client, Logger: r.logs.Logger(), Metrics: r.metrics, Model: "small",
 		Delay: 1,
 	}
 	if change != nil {

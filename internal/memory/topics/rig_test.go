@@ -94,7 +94,7 @@ func (r *rig) chat() uuid.UUID {
 }
 
 func (r *rig) index(chatID uuid.UUID) {
-	require.NoError(r.t, postgres.NewTurnIndex(r.pool).RunIndexTurns(r.t.Context(), chatID, 0))
+	require.NoError(r.t, (&postgres.TurnIndex{Pool: r.pool}).RunIndexTurns(r.t.Context(), chatID, 0))
 }
 
 func (r *rig) insert(_ context.Context, _ pgx.Tx, job work.Job) error {
@@ -123,7 +123,7 @@ type assignRig struct {
 
 func newAssignRig(t *testing.T, change func(*topics.Assigner)) *assignRig {
 	r := &assignRig{rig: newRig(t)}
-	r.config = topics.Assigner{Store: postgres.NewAssignments(r.pool, r.insert), Settings: topics.Defaults(), Mode: "on",
+	r.config = topics.Assigner{Store: &postgres.Assignments{Pool: r.pool, Insert: r.insert}, Settings: topics.Defaults(), Mode: "on",
 		Metrics: r.metrics, Logger: r.logs.Logger()}
 	r.use("subjects")
 	if change != nil {
@@ -136,7 +136,7 @@ func newAssignRig(t *testing.T, change func(*topics.Assigner)) *assignRig {
 func (r *assignRig) use(model string) {
 	testkit.Exec(r.t, r.pool, `insert into embedding_models (model, dims, unrelated_p50, unrelated_p99, languages, sentences)
 		values ('turns of ' || $1, 512, 0.1, 0.5, '', $2), ($1, 512, 0.1, 0.5, '', $2) on conflict do nothing`, model, recall.SentenceList)
-	r.config.Model, r.config.Scales = model, recall.NewTurnScales(postgres.NewEmbeddings(r.pool, recall.VectorSize), embedder(model))
+	r.config.Model, r.config.Scales = model, recall.NewTurnScales(&postgres.Embeddings{Pool: r.pool}, embedder(model))
 }
 
 func (r *assignRig) engine() *topics.Assigner { return &r.config }
@@ -159,8 +159,8 @@ func (r *assignRig) say(chatID uuid.UUID, questions ...string) {
 func (r *assignRig) embed(chatID uuid.UUID) {
 	by := embedder(r.config.Model)
 	vectors := &recall.Vectors{
-		Things: "turns", Store: postgres.NewTurnVectors(r.pool), Embedder: by, Logger: r.logs.Logger(),
-		Scales: []*recall.Scales{recall.NewScales(postgres.NewEmbeddings(r.pool, recall.VectorSize), by)},
+		Things: "turns", Store: &postgres.TurnVectors{Pool: r.pool}, Embedder: by, Logger: r.logs.Logger(),
+		Scales: []*recall.Scales{recall.NewScales(&postgres.Embeddings{Pool: r.pool}, by)},
 		Rest:   recall.NewRest(0, 0, r.logs.Logger()),
 	}
 	_, err := vectors.Embed(r.t.Context(), chatID, 1)
@@ -244,7 +244,7 @@ func newCompactRig(t *testing.T, script testkit.Script, change func(*topics.Comp
 	client := llm.New(llm.Settings{APIKey: "offline", BaseURL: r.model.BaseURL(), IdleTimeout: time.Minute})
 	t.Cleanup(client.Close)
 	config := topics.CompactorConfig{
-		Store: postgres.NewPacks(r.pool, r.insert), Leases: postgres.NewWork(r.pool), Summarizer: client, Prompt: brief.PromptConfig{Model: "small"},
+		Store: &postgres.Packs{Pool: r.pool, Insert: r.insert}, Leases: &postgres.Work{Pool: r.pool}, Summarizer: client, Prompt: brief.PromptConfig{Model: "small"},
 		InputTokens: 8000, Settings: topics.Defaults(), Logger: r.logs.Logger(), Metrics: r.metrics,
 	}
 	if change != nil {
@@ -300,7 +300,7 @@ func (r *compactRig) goOn(in topic, turns int) {
 
 // fade archives a topic, as decay_topics does.
 func (r *compactRig) fade(of topic) {
-	archived, err := postgres.NewAssignments(r.pool, r.insert).Archive(r.t.Context(), of.chatID,
+	archived, err := (&postgres.Assignments{Pool: r.pool, Insert: r.insert}).Archive(r.t.Context(), of.chatID,
 		func([]topics.Topic) ([]uuid.UUID, *time.Time) { return []uuid.UUID{of.id}, nil })
 	require.Truef(r.t, err == nil && archived == 1, "%d topics archived, %v", archived, err)
 }
