@@ -310,7 +310,7 @@ func mergeable(from, into dbsqlc.UserTopicFindRow) error {
 	if wrong == "" {
 		return nil
 	}
-	return &fault.Error{Code: fault.ValidationFailed, Message: "These topics cannot be merged.", Details: map[string]any{"into": wrong}}
+	return fault.With(fault.ValidationFailed, "These topics cannot be merged.", map[string]any{"into": wrong})
 }
 
 // seconds is a time that has passed. Messages may be dated further back than a time.Duration reaches.
