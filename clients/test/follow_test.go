@@ -64,10 +64,8 @@ func TestFollowInNode(t *testing.T) {
 func TestTurn(t *testing.T) {
 	t.Parallel()
 	requireBuild(t)
-	if out, err := nodeCommand(t.Context(), nil, "--test", "testdata/turn.test.js", "testdata/stream.test.js", "testdata/outbox.test.js",
-		"testdata/token.test.js", "testdata/network.test.js", "testdata/tools.test.js", "testdata/changes.test.js").CombinedOutput(); err != nil {
-		t.Errorf("%v\n%s", err, out)
-	}
+	runsWell(t, nil, "--test", "testdata/turn.test.js", "testdata/stream.test.js", "testdata/outbox.test.js",
+		"testdata/token.test.js", "testdata/network.test.js", "testdata/tools.test.js", "testdata/changes.test.js")
 }
 
 // testRecipe is what each of them has to do.

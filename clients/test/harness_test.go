@@ -22,6 +22,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/app"
@@ -199,6 +200,12 @@ func nodeCommand(ctx context.Context, variables env, arguments ...string) *exec.
 	}
 	command.WaitDelay = time.Second // for pipes that a killed script's children hold open
 	return command
+}
+
+// runsWell runs node, which prints what is wrong.
+func runsWell(t *testing.T, variables env, arguments ...string) {
+	out, err := nodeCommand(t.Context(), variables, arguments...).CombinedOutput()
+	assert.Truef(t, err == nil, "%v\n%s", err, out)
 }
 
 // npmCommand is npm in this folder. It asks no registry.

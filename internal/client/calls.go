@@ -192,12 +192,7 @@ func (c *Client) ImportMemories(ctx context.Context, file io.Reader) (json.RawMe
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = response.Body.Close() }() // read to its end
-	answer, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
-	if err != nil {
-		return nil, fmt.Errorf("the import: %w", err)
-	}
-	return answer, nil
+	return readJSON(response)
 }
 
 // Import imports an account, or chats from a file in any of the API's formats. progress is called now and then. The answer

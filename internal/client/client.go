@@ -122,15 +122,19 @@ func (c *Client) Call(ctx context.Context, method, path string, query url.Values
 	if err != nil {
 		return nil, err
 	}
+	return readJSON(response)
+}
+
+// readJSON reads and closes an answer; nil for an empty one.
+func readJSON(response *http.Response) (json.RawMessage, error) {
 	defer func() { _ = response.Body.Close() }() // read to its end
 	answer, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, fmt.Errorf("the answer broke off: %w", err)
-	}
-	if len(answer) == 0 {
+	case len(answer) == 0:
 		return nil, nil
-	}
-	if !json.Valid(answer) {
+	case !json.Valid(answer):
 		return nil, errors.New("the answer is no JSON; is this a Throughline server?")
 	}
 	return answer, nil

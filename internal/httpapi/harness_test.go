@@ -50,7 +50,7 @@ type harness struct {
 // newHarness starts a server; change may alter its configuration.
 func newHarness(t *testing.T, model chat.Model, change ...func(*Config)) *harness {
 	h := newQuietHarness(t, model, change...)
-	h.http = httptest.NewServer(h.server.Handler())
+	h.http = httptest.NewServer(h.server.handler)
 	t.Cleanup(func() {
 		h.closeChat() // ends open streams, for which the next line waits
 		h.http.Close()

@@ -183,7 +183,7 @@ var pathParameter = regexp.MustCompile(`:(\w+)`)
 func TestDocumentHasExactlyTheRoutesThatAreServed(t *testing.T) {
 	t.Parallel()
 	h := newQuietHarness(t, says("x"))
-	e, _ := h.server.Handler().(*echo.Echo)
+	e, _ := h.server.handler.(*echo.Echo)
 	var served, written []string
 	for _, route := range e.Routes() {
 		if route.Method == http.MethodHead {

@@ -51,16 +51,6 @@ func (m *Model) Asked(kind offline.Kind) []offline.Request {
 	return found
 }
 
-// HeldReply is a script that replies with a text and waits after so many pieces until the gate is closed.
-func HeldReply(text string, pieces int, gate <-chan struct{}) Script {
-	return func(request *offline.Request) offline.Answer {
-		if request.Kind != offline.KindReply {
-			return offline.Answer{}
-		}
-		return offline.Answer{Text: text, Gate: gate, GateAfter: pieces}
-	}
-}
-
 // InOrder is a script that gives the answers one after another, and the last one to all later requests.
 func InOrder(answers ...offline.Answer) Script {
 	next := make(chan offline.Answer, len(answers))

@@ -181,6 +181,13 @@ func (r *assignRig) talk(chatID uuid.UUID, questions ...string) topics.AssignRep
 	return r.assign(chatID)
 }
 
+// wantWanted holds whether a chat has turns for which topics are to be chosen.
+func (r *assignRig) wantWanted(chatID uuid.UUID, want bool, when string) {
+	wanted, err := r.engine().Wanted(r.t.Context(), chatID)
+	require.NoError(r.t, err)
+	assert.Equal(r.t, want, wanted, when)
+}
+
 // numbers are the topics' numbers of the chat's turns, in their order; 0 for none.
 func (r *assignRig) numbers(chatID uuid.UUID) []int {
 	return testkit.Ask[[]int](r.t, r.pool, `select coalesce(array_agg(coalesce(t.number, 0) order by i.seq), '{}')

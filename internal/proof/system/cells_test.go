@@ -152,7 +152,7 @@ func TestBodyArrivesAfterItsUserHasMoved(t *testing.T) {
 func TestReplyEndsBeforeItsUserIsMoved(t *testing.T) {
 	t.Parallel()
 	hold := make(chan struct{})
-	r := newRig(t, testkit.HeldReply(unicodeReply, 4, hold), nil)
+	r := newRig(t, heldReply(4, hold), nil)
 	other := r.start(app.Role{API: true}, nil)
 	reply := r.startReply(4)
 	far := other.follow(reply, 4)

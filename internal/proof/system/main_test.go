@@ -17,6 +17,7 @@ import (
 
 	"github.com/arcoscribe/throughline/internal/app"
 	"github.com/arcoscribe/throughline/internal/config"
+	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/testkit"
 	"github.com/arcoscribe/throughline/internal/testkit/program"
 )
@@ -47,6 +48,16 @@ const unicodeReply = "Grüße aus 世界 👩‍👩‍👧‍👦 naïve Fußno
 // firstWords returns the first words of a text, with the space after them.
 func firstWords(text string, words int) string {
 	return strings.Join(strings.SplitAfter(text, " ")[:words], "")
+}
+
+// heldReply is a script that replies with unicodeReply and waits after so many pieces until the gate is closed.
+func heldReply(pieces int, gate <-chan struct{}) testkit.Script {
+	return func(request *offline.Request) offline.Answer {
+		if request.Kind != offline.KindReply {
+			return offline.Answer{}
+		}
+		return offline.Answer{Text: unicodeReply, Gate: gate, GateAfter: pieces}
+	}
 }
 
 var discard = slog.New(slog.DiscardHandler)

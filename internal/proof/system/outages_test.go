@@ -149,7 +149,7 @@ func TestOutageDuringAReply(t *testing.T) {
 			t.Parallel()
 			forEachOutage(t, at, func(t *testing.T, o outage) {
 				gate := make(chan struct{})
-				r := newNetworkRig(t, testkit.HeldReply(unicodeReply, received, gate), nil)
+				r := newNetworkRig(t, heldReply(received, gate), nil)
 				r.node = r.start(app.Role{API: true}, nil)
 				other := r.start(app.Role{API: true}, nil)
 				asked := r.startReply(received)
@@ -255,7 +255,7 @@ func TestPostgresStaysAway(t *testing.T) {
 func TestStopWhilePostgresIsAway(t *testing.T) {
 	t.Parallel()
 	server := testkit.NewServer(t)
-	r := newStoppedRig(t, server.Database, testkit.HeldReply(unicodeReply, 4, make(chan struct{})), nil)
+	r := newStoppedRig(t, server.Database, heldReply(4, make(chan struct{})), nil)
 	r.drain = 200 * time.Millisecond
 	r.newUser()
 	r.node = r.replica()
