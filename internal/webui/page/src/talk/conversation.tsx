@@ -1,21 +1,21 @@
 import { useLocation } from 'preact-iso';
-import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { sayError, useClient } from '../api';
 import { tellChange, useRefresh } from '../changes';
 import { ThroughlineError, useChat, type CallAnswer, type Chat, type ChatMessage, type Schemas } from '../throughline';
 import { announce } from '../ui/announce';
 import { ChatBar } from '../ui/chatbar';
 import { Icon } from '../ui/icon';
+import { Missing, Problem, Skeleton } from '../ui/states';
 import { useTitle } from '../ui/title';
 import { Composer, isTouched, type Draft } from './composer';
 import { ExplainingProvider, WhyPanel } from './explaining';
-import { Greeting, ModelPicker, Starters } from './home';
+import { ModelPicker, Starters, Temporary } from './home';
 import { ShownMessage } from './message';
 import { useSteadyScroll } from './messages';
 import { isRunning, PastProvider, usePastOf } from './past';
 import { AnsweringProvider } from './reply';
 import { ChatSettings } from './settings';
-import { Missing, Problem, Skeleton } from './states';
 
 type About = Schemas['Chat'];
 
@@ -46,7 +46,7 @@ export function Conversation({ chatId, home }: { chatId?: string; home: boolean 
   useTarget(chat, leaveEnd, (why) => setProblem(sayError(why)));
 
   // Who asks for a new chat writes next.
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (!chatId && !home && !isTouched()) document.getElementById('write')?.focus();
   }, [chatId, home]);
 
@@ -96,7 +96,7 @@ export function Conversation({ chatId, home }: { chatId?: string; home: boolean 
         <a class="skip" href="#write">Skip to writing</a>
         <div class={busy ? 'messages busy' : 'messages'}>
           {chat.hasOlder && <Older load={() => attempt(chat.loadOlder())} first={messages[0]?.id} />}
-          {begins && <Greeting temporary={temporary} setTemporary={setTemporary} />}
+          {begins && <h1 class="greeting" id="greeting">What is on your mind?</h1>}
           {unread && <Problem said={sayError(error)} again={() => attempt(status === 'failed' ? chat.retry() : chat.refresh())} />}
           {status === 'loading' && messages.length === 0 && !error && <Skeleton of="messages" lines={[42, 92, 84, 61, 35, 90, 73]} />}
           {messages.map((message, at) => (
@@ -119,6 +119,7 @@ export function Conversation({ chatId, home }: { chatId?: string; home: boolean 
           onStop={stop}
         >
           <ModelPicker models={models} chosen={model} onChoose={setChosen} />
+          {begins && <Temporary on={temporary} set={setTemporary} />}
         </Composer>
         {begins && <Starters onChoose={(content) => send({ content, files: [] })} />}
       </AnsweringProvider></PastProvider>

@@ -2,7 +2,7 @@
 import './reply.css';
 import { createContext } from 'preact';
 import { memo } from 'preact/compat';
-import { useContext, useEffect, useRef, useState } from 'preact/hooks';
+import { useContext, useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import type { CallAnswer, Part, SourcePart } from '../throughline';
 import { announce } from '../ui/announce';
 import { Icon } from '../ui/icon';
@@ -128,7 +128,7 @@ function Approval({ send }: { send: Send }) {
 function Denial({ send, back }: { send: Send; back: () => void }) {
   const [reason, setReason] = useState('');
   const input = useRef<HTMLInputElement>(null);
-  useEffect(() => input.current!.focus(), []);
+  useLayoutEffect(() => input.current!.focus(), []);
 
   function deny(event: SubmitEvent) {
     event.preventDefault();
