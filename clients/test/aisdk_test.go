@@ -72,7 +72,9 @@ func TestAISDKTools(t *testing.T) {
 // TestAISDK drives the transport with the AI SDK's own chat and readers, for text and for tools.
 func TestAISDK(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, line aisdkLine) { testAISDK(t, bundleScript(t, aisdkScenarios, "node", line.aliases)) })
+	eachLine(t, func(t *testing.T, line aisdkLine) {
+		testAISDK(t, bundleScript(t, aisdkScenarios, "node", line.aliases))
+	})
 }
 
 var aisdkFiles = []string{"ai-sdk/node_modules/ai", "node_modules/ai", "dist/esm/ai-sdk.js"}

@@ -192,7 +192,12 @@ func (c *Client) ImportMemories(ctx context.Context, file io.Reader) (json.RawMe
 	if err != nil {
 		return nil, err
 	}
-	return readJSON(response)
+	defer func() { _ = response.Body.Close() }() // read to its end
+	answer, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	if err != nil {
+		return nil, fmt.Errorf("the import: %w", err)
+	}
+	return answer, nil
 }
 
 // Import imports an account, or chats from a file in any of the API's formats. progress is called now and then. The answer

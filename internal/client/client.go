@@ -122,19 +122,15 @@ func (c *Client) Call(ctx context.Context, method, path string, query url.Values
 	if err != nil {
 		return nil, err
 	}
-	return readJSON(response)
-}
-
-// readJSON reads and closes an answer; nil for an empty one.
-func readJSON(response *http.Response) (json.RawMessage, error) {
 	defer func() { _ = response.Body.Close() }() // read to its end
 	answer, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, fmt.Errorf("the answer broke off: %w", err)
-	case len(answer) == 0:
+	}
+	if len(answer) == 0 {
 		return nil, nil
-	case !json.Valid(answer):
+	}
+	if !json.Valid(answer) {
 		return nil, errors.New("the answer is no JSON; is this a Throughline server?")
 	}
 	return answer, nil
