@@ -23,7 +23,6 @@ import (
 func TestMain(m *testing.M) { testkit.Main(m) }
 
 func read(t *testing.T, file string) string {
-	t.Helper()
 	text, err := os.ReadFile(file)
 	require.NoError(t, err)
 	return string(text)
@@ -43,7 +42,6 @@ type metric struct{ labels []string }
 
 // metrics returns the server's metrics by the names that queries use.
 func metrics(t *testing.T) map[string]metric {
-	t.Helper()
 	all := map[string]metric{"up": {[]string{"job"}}, "process_cpu_seconds_total": {}, "process_resident_memory_bytes": {}, "go_goroutines": {}}
 	for line := range strings.Lines(read(t, "../internal/metrics/testdata/names.txt")) {
 		words := strings.Fields(line)
@@ -60,7 +58,6 @@ func metrics(t *testing.T) map[string]metric {
 
 // checkQuery wants a query to name metrics and labels that exist, and returns the metrics.
 func checkQuery(t *testing.T, known map[string]metric, query string) []string {
-	t.Helper()
 	names := matches(`\b(throughline_\w+|process_\w+|go_\w+|up)\b`, query)
 	labels := []string{"instance", "job"}
 	for _, name := range names {
@@ -162,13 +159,11 @@ func TestTheBoardShowsEveryMetric(t *testing.T) {
 
 // settings returns the names of the variables that the program reads.
 func settings(t *testing.T) []string {
-	t.Helper()
 	return matches(`(?m)^([A-Z_]+)=`, read(t, "../.env.example"))
 }
 
 // commands returns the names of the program's commands.
 func commands(t *testing.T) []string {
-	t.Helper()
 	return matches(`(?m)^\t\{"([a-z ]+)", "`, read(t, "../cmd/throughline/commands.go"))
 }
 

@@ -25,7 +25,6 @@ import (
 const embeddingModel = "text-embedding-3-small"
 
 func (r *rig) embedder() *llm.Embedder {
-	r.t.Helper()
 	embedder := llm.NewEmbedder(llm.Settings{APIKey: "offline", BaseURL: r.model.BaseURL()}, embeddingModel)
 	r.t.Cleanup(embedder.Close)
 	return embedder
@@ -33,18 +32,17 @@ func (r *rig) embedder() *llm.Embedder {
 
 // embedding makes a worker embed turns and memories, and sweep all the time. change, which may be nil, is for turns.
 func (r *rig) embedding(change func(*recall.Vectors)) setup {
-	r.t.Helper()
 	embedder := r.embedder()
 	return func(_ *brief.Config, c *WorkerConfig) {
 		c.SweepInterval = 200 * time.Millisecond
 		vectors := recall.Vectors{
-			Things: "turns", Store: postgres.NewTurnVectors(r.pool), Embedder: embedder, Logger: c.Logger,
-			Scales: []*recall.Scales{recall.NewScales(postgres.NewEmbeddings(r.pool, 512), embedder)},
+			Things: "turns", Store: &postgres.TurnVectors{Pool: r.pool}, Embedder: embedder, Logger: c.Logger,
+			Scales: []*recall.Scales{recall.NewScales(&postgres.Embeddings{Pool: r.pool}, embedder)},
 			Count:  func(turns int) { c.Metrics.EmbeddedTurns.Add(float64(turns)) },
 			Rest:   recall.NewRest(20*time.Millisecond, 100*time.Millisecond, c.Logger),
 		}
 		ofMemories := vectors
-		ofMemories.Things, ofMemories.Store, ofMemories.Count = "memories", postgres.NewMemoryVectors(r.pool), nil
+		ofMemories.Things, ofMemories.Store, ofMemories.Count = "memories", &postgres.MemoryVectors{Pool: r.pool}, nil
 		c.MemoryEmbedder = &ofMemories
 		if change != nil {
 			change(&vectors)
@@ -55,7 +53,6 @@ func (r *rig) embedding(change func(*recall.Vectors)) setup {
 
 // index indexes all of a chat's turns.
 func (r *rig) index(chatID uuid.UUID) {
-	r.t.Helper()
 	for more := true; more; { // one call indexes some hundred messages
 		err := pgx.BeginFunc(r.t.Context(), r.pool, func(tx pgx.Tx) error {
 			if _, err := tx.Exec(r.t.Context(),
@@ -71,7 +68,6 @@ func (r *rig) index(chatID uuid.UUID) {
 
 // indexed stores a chat with indexed turns.
 func (r *rig) indexed(turns int) uuid.UUID {
-	r.t.Helper()
 	chatID := r.chat(turns, 3)
 	r.index(chatID)
 	return chatID
@@ -79,12 +75,10 @@ func (r *rig) indexed(turns int) uuid.UUID {
 
 // bare counts the indexed turns without a vector of the model.
 func (r *rig) bare(model string) int {
-	r.t.Helper()
 	return testkit.Ask[int](r.t, r.pool, "select count(*) from turn_index where embedding_model is distinct from $1", model)
 }
 
 func (r *rig) awaitVectors() {
-	r.t.Helper()
 	testkit.Eventually(r.t, "all turns have vectors", func() bool { return r.bare(embeddingModel) == 0 })
 }
 
@@ -126,13 +120,11 @@ func TestIndexedTurnsGetVectors(t *testing.T) {
 }
 
 func embeddedTurns(t *testing.T, w *worker) float64 {
-	t.Helper()
 	return testkit.Measured(t, w.metrics.EmbeddedTurns)
 }
 
 // awaitNoEmbeddings waits until no embed_turns is unfinished.
 func (r *rig) awaitNoEmbeddings() {
-	r.t.Helper()
 	testkit.Await(r.t, r.pool, "no turns wait for vectors", 0, "select count(*) from river.river_job where finalized_at is null and queue = 'vectors'")
 }
 
@@ -143,8 +135,8 @@ func TestVectorsOfAnotherModelAreReplaced(t *testing.T) {
 	old, fresh := r.indexed(3), r.indexed(2)
 	testkit.Exec(t, r.pool, `update turn_index set embedding_model = 'another', embedding = ('[' || repeat('0,', 511) || '1]')::throughline.embedding
 		where chat_id = $1`, old)
-	store := postgres.NewEmbeddings(r.pool, 512)
-	first, last, err := postgres.NewTurnVectors(r.pool).Owners(t.Context(), embeddingModel, 10)
+	store := &postgres.Embeddings{Pool: r.pool}
+	first, last, err := (&postgres.TurnVectors{Pool: r.pool}).Owners(t.Context(), embeddingModel, 10)
 	assert.Truef(t, err == nil && len(first) == 1 && first[0] == fresh && len(last) == 1 && last[0] == old, "%v, %v, %v", first, last, err)
 	n, err := store.CountBareTurns(t.Context(), embeddingModel)
 	assert.Truef(t, err == nil && n == 5, "%d turns without a vector, %v", n, err)
@@ -166,7 +158,7 @@ func TestSweepInsertsABoundedNumberOfEmbeddings(t *testing.T) {
 		r.indexed(1)
 	}
 	r.insertJob(work.Job{Name: work.EmbedMemories, UserID: r.user}) // hides no chat
-	store := postgres.NewTurnVectors(r.pool)
+	store := &postgres.TurnVectors{Pool: r.pool}
 	for waiting, want := range []int{3, 2, 1, 0} {
 		if fresh, _, err := store.Owners(t.Context(), embeddingModel, 3); err != nil || len(fresh) != want {
 			t.Fatalf("with %d jobs: %d chats, %v", waiting, len(fresh), err)
@@ -337,7 +329,7 @@ func TestMemoriesThatComeMeanwhileGetVectors(t *testing.T) {
 	r := newRig(t, nil)
 	user := r.remember(1, "")
 	engine := &recall.Vectors{
-		Things: "memories", Store: postgres.NewMemoryVectors(r.pool), Embedder: r.embedder(), Logger: r.logs.Logger(),
+		Things: "memories", Store: &postgres.MemoryVectors{Pool: r.pool}, Embedder: r.embedder(), Logger: r.logs.Logger(),
 		Rest: recall.NewRest(0, 0, r.logs.Logger()),
 	}
 	r.insertJob(work.Job{Name: work.EmbedMemories, UserID: user})

@@ -54,12 +54,12 @@ func jsonAnswer(content any) offline.Answer {
 
 // learning returns the configuration of an engine that reads one turn at a time, as soon as it was said.
 func (r *rig) learning() longterm.Extractor {
-	r.t.Helper()
 	model := llm.New(llm.Settings{APIKey: "offline", BaseURL: r.model.BaseURL(), IdleTimeout: time.Minute})
 	r.t.Cleanup(model.Close)
 	pool := r.open(5)
 	return longterm.Extractor{
-		Store: postgres.NewLearning(pool, r.inserting), Leases: postgres.NewWork(pool), Asker: model, Logger: r.logs.Logger(), Metrics: metrics.New(), Model: "small",
+		Store: &postgres.Learning{Pool: pool, Insert: r.inserting}, Leases: &postgres.Work{Pool: pool},
+		Asker: model, Logger: r.logs.Logger(), Metrics: metrics.New(), Model: "small",
 		Delay: 1, MostTurns: 1, Lease: 2 * time.Second,
 	}
 }
@@ -78,7 +78,6 @@ func (r *rig) extracting(change func(*longterm.Extractor)) setup {
 
 // told stores a chat of the user with these messages and replies to them.
 func (r *rig) told(contents ...string) uuid.UUID {
-	r.t.Helper()
 	chatID := testkit.Ask[uuid.UUID](r.t, r.pool, "insert into chats (user_id, title) values ($1, '') returning id", r.user)
 	for _, content := range contents {
 		testkit.Exec(r.t, r.pool, "insert into messages (chat_id, role, content, token_count) values ($1, 'user', $2, $3), ($1, 'assistant', 'I see.', 2)",
@@ -89,14 +88,12 @@ func (r *rig) told(contents ...string) uuid.UUID {
 
 // knowsLyon gives the user a memory that a move contradicts.
 func (r *rig) knowsLyon() {
-	r.t.Helper()
 	testkit.Exec(r.t, r.pool, "insert into memory_users (user_id) values ($1)", r.user)
 	testkit.Exec(r.t, r.pool, "insert into memories (user_id, content) values ($1, 'The user lives in Lyon.')", r.user)
 }
 
 // enqueueExtract inserts a job to run at a time, as saving a reply does.
 func (r *rig) enqueueExtract(chatID uuid.UUID, at time.Time) {
-	r.t.Helper()
 	insert := postgres.Insert(Insert(r.insert))
 	require.NoError(r.t,
 		pgx.BeginFunc(r.t.Context(), r.pool, func(tx pgx.Tx) error { return insert.Extract(r.t.Context(), tx, chatID, at) }))
@@ -104,7 +101,6 @@ func (r *rig) enqueueExtract(chatID uuid.UUID, at time.Time) {
 
 // awaitRead waits until a chat is read up to a message and no extraction is left.
 func (r *rig) awaitRead(chatID uuid.UUID, seq int64) {
-	r.t.Helper()
 	testkit.Await(r.t, r.pool, fmt.Sprintf("the chat is read up to %d", seq), true, `select b.extracted_seq = $2 and b.extract_due_at is null
 			and not exists (select from river.river_job where finalized_at is null and queue = 'memories')
 			and not exists (select from throughline.work where lease_token is not null) from conversation_briefs b where b.chat_id = $1`, chatID, seq)
@@ -112,7 +108,6 @@ func (r *rig) awaitRead(chatID uuid.UUID, seq int64) {
 
 // wantMovedOnce checks that two turns were read once each, and that the move is there once.
 func (r *rig) wantMovedOnce() {
-	r.t.Helper()
 	for question, want := range map[string]string{
 		"select string_agg(seq_from || '-' || seq_to || ' ' || result, ', ' order by seq_from) from memory_extractions": "1-2 done, 3-4 empty",
 		`select string_agg(content || ' ' || status, ' ' order by content)

@@ -15,7 +15,6 @@ import (
 
 // longChat stores a chat whose first message takes several pieces.
 func (r *rig) longChat() uuid.UUID {
-	r.t.Helper()
 	chatID := r.chatOf(r.user, 1, 250)
 	r.say(chatID, 2, 4, 1)
 	return chatID

@@ -97,7 +97,6 @@ func both(first, second setup) setup {
 
 // live runs a test for each kind, with its job.
 func live(t *testing.T, concerns func(*life) bool, test func(*rig, *life, work.Job, setup)) {
-	t.Helper()
 	for _, l := range lives {
 		if !concerns(&l) {
 			continue
@@ -135,7 +134,6 @@ func (l *life) item(job work.Job) uuid.UUID {
 
 // awaitDone waits until everything is done, and checks that it was once.
 func (r *rig) awaitDone(l *life, job work.Job) {
-	r.t.Helper()
 	testkit.Await(r.t, r.pool, l.kind+" is done", true, l.done, job.ChatID)
 	testkit.Await(r.t, r.pool, "its jobs end", 0, "select count(*) from river.river_job where kind = $1 and finalized_at is null", l.kind)
 	testkit.Want(r.t, r.pool, 0, "select count(*) from river.river_job where args::text || (metadata -> 'output')::text ~ 'etude|Porto|practised'")
@@ -150,7 +148,6 @@ func (r *rig) awaitDone(l *life, job work.Job) {
 
 // killed makes the job that of a worker that was killed in an attempt; its lease ends soon.
 func (r *rig) killed(l *life, job work.Job, attempt string) {
-	r.t.Helper()
 	testkit.Exec(r.t, r.pool, "update river.river_job set state = 'running', attempt = "+attempt+`, attempted_at = now() - interval '5 minutes',
 		attempted_by = '{dead}'`)
 	if l.leased() {

@@ -54,7 +54,6 @@ type rig struct {
 }
 
 func newRig(t *testing.T, script testkit.Script) *rig {
-	t.Helper()
 	db := testkit.NewDatabase(t)
 	r := &rig{t: t, db: db, dsn: db.DSN, limits: smallLimits, model: testkit.NewModel(t, script), user: testkit.NewUser(t, db), logs: &testkit.Log{}}
 	r.pool = r.open(20)
@@ -65,7 +64,6 @@ func newRig(t *testing.T, script testkit.Script) *rig {
 }
 
 func (r *rig) open(conns int) *pgxpool.Pool {
-	r.t.Helper()
 	pool, _, err := postgres.Open(r.t.Context(), r.dsn, conns)
 	require.NoError(r.t, err)
 	r.t.Cleanup(pool.Close)
@@ -94,15 +92,14 @@ type setup = func(*brief.Config, *WorkerConfig)
 
 // work starts a worker.
 func (r *rig) work(changes ...setup) *worker {
-	r.t.Helper()
 	pool := r.open(20)
 	model := llm.New(llm.Settings{APIKey: "offline", BaseURL: r.model.BaseURL(), IdleTimeout: time.Minute})
 	folding := brief.Config{
-		Store: postgres.NewBriefs(pool, r.inserting), Leases: postgres.NewWork(pool), Summarizer: model,
+		Store: &postgres.Briefs{Pool: pool, Insert: r.inserting}, Leases: &postgres.Work{Pool: pool}, Summarizer: model,
 		Prompt: brief.PromptConfig{Mode: brief.ModeInline, Model: "small"}, Limits: r.limits, Logger: r.logs.Logger(), Metrics: metrics.New(),
 	}
 	config := WorkerConfig{
-		Store:   store{postgres.NewMaintenance(pool, r.limits), postgres.NewWork(pool), postgres.NewTurnIndex(pool)},
+		Store:   store{postgres.NewMaintenance(pool, r.limits), &postgres.Work{Pool: pool}, &postgres.TurnIndex{Pool: pool}},
 		Metrics: folding.Metrics, Logger: folding.Logger,
 		Concurrency: 8, StopTimeout: time.Second, SweepInterval: time.Hour,
 	}
@@ -130,12 +127,10 @@ func sweeping(_ *brief.Config, config *WorkerConfig) {
 
 // chat stores a chat with the given number of turns through SQL. Each message begins with its mark.
 func (r *rig) chat(turns, words int) uuid.UUID {
-	r.t.Helper()
 	return r.chatOf(r.user, turns, words)
 }
 
 func (r *rig) chatOf(user uuid.UUID, turns, words int) uuid.UUID {
-	r.t.Helper()
 	chatID := testkit.Ask[uuid.UUID](r.t, r.pool, "insert into chats (user_id, title) values ($1, '') returning id", user)
 	r.say(chatID, 1, turns, words)
 	return chatID
@@ -146,7 +141,6 @@ func mark(role string, turn int) string { return fmt.Sprintf("<%s %04d>", role, 
 
 // say adds the turns with the numbers from and to, and those between.
 func (r *rig) say(chatID uuid.UUID, from, to, words int) {
-	r.t.Helper()
 	rows := make([][]any, 0, 2*(to-from+1))
 	for turn := from; turn <= to; turn++ {
 		for _, role := range []string{"user", "assistant"} {
@@ -160,12 +154,10 @@ func (r *rig) say(chatID uuid.UUID, from, to, words int) {
 
 // enqueue inserts folds as saving a reply does.
 func (r *rig) enqueue(chatIDs ...uuid.UUID) {
-	r.t.Helper()
 	r.enqueueAs(work.FoldBrief, work.Now, chatIDs...)
 }
 
 func (r *rig) enqueueAs(name string, priority int, chatIDs ...uuid.UUID) {
-	r.t.Helper()
 	for _, chatID := range chatIDs {
 		r.insertJob(work.Job{Name: name, ChatID: chatID, Priority: priority})
 	}
@@ -173,20 +165,17 @@ func (r *rig) enqueueAs(name string, priority int, chatIDs ...uuid.UUID) {
 
 // insertJob inserts a job in a transaction, as those who need it do.
 func (r *rig) insertJob(job work.Job) {
-	r.t.Helper()
 	require.NoError(r.t,
 		pgx.BeginFunc(r.t.Context(), r.pool, func(tx pgx.Tx) error { return Insert(r.insert)(r.t.Context(), tx, job) }))
 }
 
 // count returns how many jobs of a kind there are.
 func (r *rig) count(kind string) int {
-	r.t.Helper()
 	return testkit.Ask[int](r.t, r.pool, "select count(*) from river.river_job where kind = $1", kind)
 }
 
 // awaitRuns waits until a job has run that many more times, at least. A sweep that found nothing stays until the next one.
 func (r *rig) awaitRuns(kind string, times int) {
-	r.t.Helper()
 	last := testkit.Ask[int64](r.t, r.pool, "select coalesce(max(id), 0) from river.river_job where kind = $1", kind)
 	for range times {
 		testkit.Eventually(r.t, kind+" runs", func() bool {
@@ -200,7 +189,6 @@ func (r *rig) awaitRuns(kind string, times int) {
 
 // awaitOutput waits for a job of a kind that did something, and reads its output.
 func awaitOutput[T any](r *rig, kind, key string) T {
-	r.t.Helper()
 	const done = "kind = $1 and (metadata -> 'output' ->> $2)::int > 0"
 	testkit.Await(r.t, r.pool, kind+" says what it did", true, "select exists (select from river.river_job where "+done+")", kind, key)
 	return testkit.Ask[T](r.t, r.pool, "select metadata -> 'output' from river.river_job where "+done+" order by id limit 1", kind, key)
@@ -208,7 +196,6 @@ func awaitOutput[T any](r *rig, kind, key string) T {
 
 // awaitVersion waits until a chat's brief has a version.
 func (r *rig) awaitVersion(chatID uuid.UUID, version int64) {
-	r.t.Helper()
 	testkit.Eventually(r.t, fmt.Sprintf("version %d of the brief", version), func() bool {
 		return testkit.Ask[int64](r.t, r.pool, "select version from conversation_briefs where chat_id = $1", chatID) >= version
 	})
@@ -216,7 +203,6 @@ func (r *rig) awaitVersion(chatID uuid.UUID, version int64) {
 
 // awaitIdle waits until there is no unfinished fold.
 func (r *rig) awaitIdle() {
-	r.t.Helper()
 	testkit.Await(r.t, r.pool, "all jobs are done", 0, "select count(*) from river.river_job where finalized_at is null and queue = 'memory'")
 }
 
@@ -257,7 +243,6 @@ func (r *rig) checkFoldedOnce(chatID uuid.UUID, turns int) {
 }
 
 func (r *rig) checkRanges(chatID uuid.UUID) {
-	r.t.Helper()
 	wrong := testkit.Ask[int](r.t, r.pool, `select count(*) from (select version, seq_from, seq_to,
 		lag(seq_to, 1, 0::bigint) over w as before, row_number() over w as n
 		from conversation_brief_revisions where chat_id = $1 and kind = 'fold' window w as (order by version)) r

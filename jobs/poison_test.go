@@ -84,7 +84,6 @@ var unreachable = map[string][]string{
 
 // poison brings all reachable columns to the end of their range, as an import leaves them: no trigger has its say.
 func (r *rig) poison(moment string) {
-	r.t.Helper()
 	known := []string{}
 	for _, columns := range unreachable {
 		known = append(known, columns...)
@@ -132,7 +131,7 @@ func (r *rig) graphing(_ *brief.Config, c *WorkerConfig) {
 	model := llm.New(llm.Settings{APIKey: "offline", BaseURL: r.model.BaseURL(), IdleTimeout: time.Minute})
 	r.t.Cleanup(model.Close)
 	c.Grapher = &graph.Engine{
-		Store: postgres.NewGraph(r.pool), Leases: postgres.NewWork(r.pool), Asker: model, Model: "small", Metrics: metrics.New(), Logger: r.logs.Logger(),
+		Store: &postgres.Graph{Pool: r.pool}, Leases: &postgres.Work{Pool: r.pool}, Asker: model, Model: "small", Metrics: metrics.New(), Logger: r.logs.Logger(),
 	}
 }
 

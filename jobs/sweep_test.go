@@ -65,7 +65,6 @@ func TestSweepEndsAbandonedReplies(t *testing.T) {
 
 // record stores deltas of a running reply as its server does.
 func (r *rig) record(messageID uuid.UUID, pieces ...string) {
-	r.t.Helper()
 	place := 0
 	for _, piece := range pieces {
 		testkit.Exec(r.t, r.pool, "insert into message_deltas (message_id, user_id, start_char, delta) values ($1, $2, $3, $4)", messageID, r.user, place, piece)
@@ -74,7 +73,6 @@ func (r *rig) record(messageID uuid.UUID, pieces ...string) {
 }
 
 func swept(t *testing.T, w *worker, what string) float64 {
-	t.Helper()
 	return testkit.Measured(t, w.metrics.Swept.WithLabelValues(what))
 }
 

@@ -35,7 +35,7 @@ func TestChatsGetTitles(t *testing.T) {
 			client := llm.New(llm.Settings{APIKey: "offline", BaseURL: r.model.BaseURL(), IdleTimeout: time.Minute})
 			t.Cleanup(client.Close)
 			c.Titler = &topics.Titler{
-				Store: postgres.NewTitles(r.pool), Writer: client, Model: model, Rest: time.Nanosecond, Metrics: c.Metrics, Logger: c.Logger,
+				Store: &postgres.Titles{Pool: r.pool}, Writer: client, Model: model, Rest: time.Nanosecond, Metrics: c.Metrics, Logger: c.Logger,
 			}
 		})
 		r.enqueueAs(work.TitleChat, work.Repair, chatID, chatID)

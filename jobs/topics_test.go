@@ -25,18 +25,17 @@ import (
 
 // keepsTopics makes a worker keep topics in all chats. Without an embedder each chat has one.
 func (r *rig) keepsTopics(embedder recall.Embedder) setup {
-	r.t.Helper()
 	model := llm.New(llm.Settings{APIKey: "offline", BaseURL: r.model.BaseURL(), IdleTimeout: time.Minute})
 	r.t.Cleanup(model.Close)
 	return func(_ *brief.Config, c *WorkerConfig) {
 		assigning := topics.Assigner{
-			Store: postgres.NewAssignments(r.pool, r.inserting), Settings: topics.Defaults(), Mode: "on", Metrics: c.Metrics, Logger: c.Logger,
+			Store: &postgres.Assignments{Pool: r.pool, Insert: r.inserting}, Settings: topics.Defaults(), Mode: "on", Metrics: c.Metrics, Logger: c.Logger,
 		}
 		if embedder != nil {
-			store := postgres.NewEmbeddings(r.pool, recall.VectorSize)
+			store := &postgres.Embeddings{Pool: r.pool}
 			assigning.Model, assigning.Scales = embedder.Model(), recall.NewTurnScales(store, embedder)
 			c.Embedder = &recall.Vectors{
-				Things: "turns", Store: postgres.NewTurnVectors(r.pool), Embedder: embedder, Logger: c.Logger,
+				Things: "turns", Store: &postgres.TurnVectors{Pool: r.pool}, Embedder: embedder, Logger: c.Logger,
 				Scales: []*recall.Scales{recall.NewScales(store, embedder), assigning.Scales},
 				Rest:   recall.NewRest(20*time.Millisecond, 100*time.Millisecond, c.Logger),
 			}
@@ -49,12 +48,12 @@ func (r *rig) keepsTopics(embedder recall.Embedder) setup {
 
 // compacting makes a worker compact topics.
 func (r *rig) compacting(change func(*topics.CompactorConfig)) setup {
-	r.t.Helper()
 	model := llm.New(llm.Settings{APIKey: "offline", BaseURL: r.model.BaseURL(), IdleTimeout: time.Minute})
 	r.t.Cleanup(model.Close)
 	pool := r.open(5)
 	config := topics.CompactorConfig{
-		Store: postgres.NewPacks(pool, r.inserting), Leases: postgres.NewWork(pool), Summarizer: model, Prompt: brief.PromptConfig{Model: "small"}, InputTokens: 8000,
+		Store: &postgres.Packs{Pool: pool, Insert: r.inserting}, Leases: &postgres.Work{Pool: pool},
+		Summarizer: model, Prompt: brief.PromptConfig{Model: "small"}, InputTokens: 8000,
 		Settings: topics.Defaults(), Logger: r.logs.Logger(), Metrics: metrics.New(),
 	}
 	if change != nil {
@@ -65,8 +64,7 @@ func (r *rig) compacting(change func(*topics.CompactorConfig)) setup {
 
 // topicOf makes a topic of all turns of a chat.
 func (r *rig) topicOf(chatID uuid.UUID) uuid.UUID {
-	r.t.Helper()
-	require.NoError(r.t, postgres.NewTurnIndex(r.pool).RunIndexTurns(r.t.Context(), chatID, 0))
+	require.NoError(r.t, (&postgres.TurnIndex{Pool: r.pool}).RunIndexTurns(r.t.Context(), chatID, 0))
 	id := uuid.New()
 	testkit.Exec(r.t, r.pool, `insert into topics (id, chat_id, user_id, number, title, title_seq, created_at, last_active_at, first_seq, last_seq, message_count)
 		select $1, c.id, c.user_id, 1, 'Etudes', 1, now(), now(), 1, c.last_seq, c.message_count from chats c where c.id = $2`, id, chatID)
@@ -76,7 +74,6 @@ func (r *rig) topicOf(chatID uuid.UUID) uuid.UUID {
 
 // wantReadOnce checks that the model read the first turns of a topic once each.
 func (r *rig) wantReadOnce(turns int) {
-	r.t.Helper()
 	var read strings.Builder
 	for _, request := range r.model.Asked(offline.KindTopic) {
 		read.WriteString(turnsOf(request.Text))
@@ -88,7 +85,6 @@ func (r *rig) wantReadOnce(turns int) {
 
 // awaitTopics waits until so many turns of a chat have a topic.
 func (r *rig) awaitTopics(chatID uuid.UUID, turns int) {
-	r.t.Helper()
 	testkit.Eventually(r.t, "the turns have topics", func() bool {
 		return testkit.Ask[int](r.t, r.pool, "select count(*) from turn_index where chat_id = $1 and topic_id is not null", chatID) >= turns
 	})
@@ -96,7 +92,6 @@ func (r *rig) awaitTopics(chatID uuid.UUID, turns int) {
 
 // wantNoFailures waits until no job of topics is left, and checks that none has failed.
 func (r *rig) wantNoFailures() {
-	r.t.Helper()
 	testkit.Await(r.t, r.pool, "no job of topics is left", 0, `select count(*) from river.river_job
 		where kind in ('assign_topics', 'compact_topic') and finalized_at is null`)
 	failures := testkit.Ask[[]string](r.t, r.pool,
@@ -186,7 +181,8 @@ func TestFadedTopicsOfAnOldChatAreSummarized(t *testing.T) {
 	settings := topics.Defaults()
 	settings.Max = 1
 	keeper := &topics.Assigner{
-		Store: postgres.NewAssignments(r.pool, r.inserting), Settings: settings, Mode: "on", Metrics: metrics.New(), Logger: slog.New(slog.DiscardHandler),
+		Store:    &postgres.Assignments{Pool: r.pool, Insert: r.inserting},
+		Settings: settings, Mode: "on", Metrics: metrics.New(), Logger: slog.New(slog.DiscardHandler),
 	}
 	done, err := keeper.Decay(t.Context(), testkit.Patience)
 	require.Truef(t, err == nil && done.Archived == many-1, "%+v, %v", done, err)

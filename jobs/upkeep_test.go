@@ -43,7 +43,6 @@ func TestDecayDay(t *testing.T) {
 
 // remembering stores a memory that was not used for so many days.
 func (r *rig) remembering(content string, days int) {
-	r.t.Helper()
 	testkit.Exec(r.t, r.pool, "insert into memory_users (user_id) values ($1) on conflict do nothing", r.user)
 	testkit.Exec(r.t, r.pool, `insert into memories (user_id, content, origin, last_accessed)
 		values ($1, $2, 'user', now() - make_interval(days => $3))`, r.user, content, days)
@@ -130,7 +129,6 @@ func expiring(days int) setup {
 
 // expire makes a chat expired for the given time.
 func (r *rig) expire(chatID uuid.UUID, ago string) {
-	r.t.Helper()
 	testkit.Exec(r.t, r.pool, `update chats set ttl_hours = 1, created_at = now() - $2::interval - interval '1 hour',
 		last_message_at = now() - $2::interval - interval '1 hour'
 		where id = $1`, chatID, ago)
@@ -138,7 +136,6 @@ func (r *rig) expire(chatID uuid.UUID, ago string) {
 
 // chats returns the ids of the chats that are left.
 func (r *rig) chats() []uuid.UUID {
-	r.t.Helper()
 	return testkit.Ask[[]uuid.UUID](r.t, r.pool, "select coalesce(array_agg(id), '{}') from chats")
 }
 
@@ -171,7 +168,6 @@ func TestOldChatsAreDeletedWhereThatIsAskedFor(t *testing.T) {
 
 // indexedTurns is the number of a chat's turns that recall can find.
 func (r *rig) indexedTurns(chatID uuid.UUID) int {
-	r.t.Helper()
 	return testkit.Ask[int](r.t, r.pool, "select count(*) from turn_index where chat_id = $1", chatID)
 }
 

@@ -44,7 +44,6 @@ func TestLinksLeadSomewhere(t *testing.T) {
 }
 
 func read(t *testing.T, path string) string {
-	t.Helper()
 	content, err := os.ReadFile(path)
 	require.NoError(t, err)
 	return string(content)

@@ -17,7 +17,6 @@ const checked = "./streaming"
 
 // vulncheck runs the script on one package, with more in its environment, and gives what it said and whether it let pass.
 func vulncheck(t *testing.T, environment ...string) (said string, passed bool) {
-	t.Helper()
 	command := exec.CommandContext(t.Context(), "./vulncheck", checked)
 	command.Env = append(os.Environ(), append([]string{"GOVULNDB="}, environment...)...)
 	out, err := command.CombinedOutput()
@@ -26,7 +25,6 @@ func vulncheck(t *testing.T, environment ...string) (said string, passed bool) {
 
 // database is one in Go's schema (https://go.dev/doc/security/vuln/database), with an entry about one function of a module.
 func database(t *testing.T, symbol string) (address string) {
-	t.Helper()
 	const id, module = "GO-2026-99999", "github.com/google/uuid"
 	dir := t.TempDir()
 	for name, content := range map[string]string{

@@ -33,43 +33,34 @@ const (
 type Started struct {
 	ChatID        uuid.UUID `json:"chat_id"`
 	UserMessageID uuid.UUID `json:"user_message_id"`
-	// MessageID is the assistant's message.
-	MessageID    uuid.UUID `json:"message_id" description:"The assistant's message, which is being written."`
-	ModelVariant string    `json:"model_variant" description:"The model variant that answers."`
-	// Resumed reports that this reader did not start the reply.
-	Resumed bool `json:"resumed" description:"Whether this reader did not start the reply."`
-	// Offset is where this stream begins, in characters (Unicode code points) of the reply.
-	Offset int `json:"offset" description:"Where this stream begins, in characters (Unicode code points) of the reply."`
-	// Parts counts the parts of the reply before this stream.
-	Parts int `json:"parts,omitempty" description:"Parts of the reply before this stream; absent for 0."`
+	MessageID     uuid.UUID `json:"message_id" description:"The assistant's message, which is being written."`
+	ModelVariant  string    `json:"model_variant" description:"The model variant that answers."`
+	Resumed       bool      `json:"resumed" description:"Whether this reader did not start the reply."`
+	Offset        int       `json:"offset" description:"Where this stream begins, in characters (Unicode code points) of the reply."`
+	Parts         int       `json:"parts,omitempty" description:"Parts of the reply before this stream; absent for 0."`
 }
 
 // Delta is the next piece of a reply's text.
 type Delta struct {
 	MessageID uuid.UUID `json:"message_id"`
-	// Offset counts the characters of the reply before this piece.
-	Offset int    `json:"offset" description:"Characters of the reply before this piece."`
-	Delta  string `json:"delta"`
+	Offset    int       `json:"offset" description:"Characters of the reply before this piece."`
+	Delta     string    `json:"delta"`
 }
 
 // PartAdded is the next of a reply's parts, whole.
 type PartAdded struct {
-	MessageID uuid.UUID `json:"message_id"`
-	// Index is the part's among the parts of the reply.
-	Index int `json:"index" description:"Parts of the reply before this one."`
-	// Offset counts the characters of the reply before the part, as its own At does.
-	Offset int          `json:"offset" description:"Characters of the reply before this part."`
-	Part   *memory.Part `json:"part"`
+	MessageID uuid.UUID    `json:"message_id"`
+	Index     int          `json:"index" description:"Parts of the reply before this one."`
+	Offset    int          `json:"offset" description:"Characters of the reply before this part."`
+	Part      *memory.Part `json:"part"`
 }
 
 // Usage is the tokens of a reply's model calls, as the model reported them.
 type Usage struct {
-	InputTokens int `json:"input_tokens"`
-	// CachedTokens is the part of InputTokens that came from the provider's prompt cache.
-	CachedTokens int `json:"cached_tokens" description:"Those of input_tokens that the provider had in its prompt cache."`
-	OutputTokens int `json:"output_tokens"`
-	// Estimated says that the model did not report all of them, and that they were counted here.
-	Estimated bool `json:"estimated,omitempty" description:"Whether the model did not report them, so that they are our own count."`
+	InputTokens  int  `json:"input_tokens"`
+	CachedTokens int  `json:"cached_tokens" description:"Those of input_tokens that the provider had in its prompt cache."`
+	OutputTokens int  `json:"output_tokens"`
+	Estimated    bool `json:"estimated,omitempty" description:"Whether the model did not report them, so that they are our own count."`
 }
 
 // Completed ends a stream whose reply is complete and stored.
@@ -80,24 +71,20 @@ type Completed struct {
 	ModelVariant string    `json:"model_variant"`
 	Usage        Usage     `json:"usage"`
 	// ContentLength counts the characters (Unicode code points) of the whole reply.
-	ContentLength int `json:"content_length"`
-	// Parts counts the parts of the whole reply.
-	Parts int `json:"parts,omitempty" description:"Parts of the whole reply; absent for 0."`
-	// AnsweredBy is the model variant that answered in place of ModelVariant; empty when that one did.
-	AnsweredBy string `json:"answered_by,omitempty" description:"The fallback that answered in place of model_variant."`
+	ContentLength int    `json:"content_length"`
+	Parts         int    `json:"parts,omitempty" description:"Parts of the whole reply; absent for 0."`
+	AnsweredBy    string `json:"answered_by,omitempty" description:"The fallback that answered in place of model_variant."`
 	// Memory is the receipt: how much of the chat the model was shown, and in which form.
 	Memory json.RawMessage `json:"memory" description:"The receipt; null for a reply that was stored without one."`
 }
 
 // Failed ends a stream whose reply failed. The text until then is stored.
 type Failed struct {
-	MessageID uuid.UUID `json:"message_id"`
-	Code      string    `json:"code"`
-	Message   string    `json:"message"`
-	// Retryable reports whether sending the message again may succeed.
-	Retryable bool `json:"retryable" description:"Whether sending the message again, as a new one, may succeed."`
-	// ContentLength counts the characters that are stored. After a crash a client may have a few more.
-	ContentLength int `json:"content_length" description:"Characters (Unicode code points) that are stored. After a crash a reader may have a few more."`
+	MessageID     uuid.UUID `json:"message_id"`
+	Code          string    `json:"code"`
+	Message       string    `json:"message"`
+	Retryable     bool      `json:"retryable" description:"Whether sending the message again, as a new one, may succeed."`
+	ContentLength int       `json:"content_length" description:"Characters (Unicode code points) that are stored. After a crash a reader may have a few more."`
 	// RetryAfter is for the header of a response that is not a stream; 0 if it is unknown.
 	RetryAfter time.Duration `json:"-"`
 }
@@ -114,9 +101,8 @@ type Awaiting struct {
 	ChatID        uuid.UUID `json:"chat_id"`
 	ContentLength int       `json:"content_length" description:"Characters (Unicode code points) of the reply so far."`
 	// Open are the calls without an answer, in the order in which the model made them.
-	Open []OpenCall `json:"open" description:"The calls that have no answer yet."`
-	// ExpiresAt is when calls without an answer end.
-	ExpiresAt time.Time `json:"expires_at" description:"When the calls end if they have no answer by then."`
+	Open      []OpenCall `json:"open" description:"The calls that have no answer yet."`
+	ExpiresAt time.Time  `json:"expires_at" description:"When the calls end if they have no answer by then."`
 }
 
 // OpenCall is a call of a tool that waits for its answer.

@@ -49,7 +49,6 @@ func cutText(text string, size int) []string {
 
 // joined returns the joined deltas of a stream. An event may have at most maxLines lines.
 func joined(t *testing.T, stream string, maxLines int) string {
-	t.Helper()
 	assert.NotContainsf(t, stream, "\r", "a carriage return in %q", stream)
 	var text strings.Builder
 	for event := range strings.SplitSeq(strings.TrimSuffix(stream, "\n\n"), "\n\n") {

@@ -51,7 +51,6 @@ func TestPartsStandWhereTheyWereAdded(t *testing.T) {
 
 // told writes down the chunks of a reply that has ended.
 func told(t *testing.T, reader *Reader) string {
-	t.Helper()
 	var all []string
 	for {
 		chunk := next(t, reader)

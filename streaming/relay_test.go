@@ -22,7 +22,6 @@ func broken(code string) Terminal { return Terminal{Failed: &Failed{Code: code}}
 
 // next returns a chunk that is there already: it does not wait.
 func next(t *testing.T, reader *Reader) Chunk {
-	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	chunk, err := reader.Next(ctx)
@@ -32,7 +31,6 @@ func next(t *testing.T, reader *Reader) Chunk {
 
 // drain reads everything up to the terminal event.
 func drain(t *testing.T, reader *Reader) (pieces []string, end *Terminal) {
-	t.Helper()
 	for {
 		chunk := next(t, reader)
 		if chunk.End != nil {

@@ -96,7 +96,6 @@ func TestMigrateBesideTheAppsOwnNames(t *testing.T) {
 // newCluster is a server of its own, for tests of what belongs to a whole cluster, such as roles. It has the databases one
 // and two, which look like fresh Supabase projects, and plain, which does not.
 func newCluster(t *testing.T) (admin *pgx.Conn, at func(database string) string) {
-	t.Helper()
 	server := testkit.NewServer(t)
 	admin = connect(t, server.AdminDSN)
 	for _, name := range []string{"one", "two", "plain"} {
@@ -276,7 +275,6 @@ func TestPrivacyPageNamesEveryTable(t *testing.T) {
 }
 
 func readText(t *testing.T, path string) string {
-	t.Helper()
 	raw, err := os.ReadFile(path)
 	require.NoError(t, err)
 	return string(raw)

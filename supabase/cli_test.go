@@ -30,7 +30,6 @@ type cliProject struct {
 
 // newCLIProject makes a project with the given migrations, by file name.
 func newCLIProject(t *testing.T, migrations map[string][]byte) cliProject {
-	t.Helper()
 	project := cliProject{program: findCLI(t), dir: t.TempDir(), home: t.TempDir()}
 	folder := filepath.Join(project.dir, "supabase", "migrations")
 	require.NoError(t, os.MkdirAll(folder, 0o750))
@@ -44,13 +43,11 @@ func newCLIProject(t *testing.T, migrations map[string][]byte) cliProject {
 }
 
 func write(t *testing.T, path string, text []byte) {
-	t.Helper()
 	require.NoError(t, os.WriteFile(path, text, 0o600))
 }
 
 // findCLI looks in this folder and its parents for the CLI that scripts/setup installs.
 func findCLI(t *testing.T) string {
-	t.Helper()
 	dir, err := os.Getwd()
 	require.NoError(t, err)
 	for ; ; dir = filepath.Dir(dir) {
@@ -78,7 +75,6 @@ func (p cliProject) run(t *testing.T, arguments ...string) []byte {
 
 // fail returns what the command printed, to both outputs, or fails the test if it succeeds.
 func (p cliProject) fail(t *testing.T, arguments ...string) string {
-	t.Helper()
 	out, err := p.command(t, arguments).CombinedOutput()
 	_, failed := errors.AsType[*exec.ExitError](err)
 	require.Truef(t, failed, "supabase %v: %v\n%s", arguments, err, out)
@@ -86,7 +82,6 @@ func (p cliProject) fail(t *testing.T, arguments ...string) string {
 }
 
 func (p cliProject) command(t *testing.T, arguments []string) *exec.Cmd {
-	t.Helper()
 	cmd := exec.CommandContext(t.Context(), p.program, append(arguments, "--workdir="+p.dir)...)
 	cmd.Env = append(os.Environ(), "HOME="+p.home, "SUPABASE_TELEMETRY_DISABLED=1", "DO_NOT_TRACK=1", "NO_COLOR=1")
 	return cmd
@@ -98,7 +93,6 @@ func remote(database testkit.Database) string { return "--remote=" + database.Di
 
 // ourMigrations returns the embedded migrations, by file name.
 func ourMigrations(t *testing.T) map[string][]byte {
-	t.Helper()
 	found := map[string][]byte{}
 	for _, name := range localMigrations(t) {
 		text, err := fs.ReadFile(supabase.Migrations, "migrations/"+name+".sql")
@@ -193,7 +187,6 @@ func TestCLIAdvisorsWouldSaySo(t *testing.T) {
 
 // versions returns the names in the history by their versions. The texts beside them are split into statements by the CLI alone.
 func versions(t *testing.T, database testkit.Database) map[string]string {
-	t.Helper()
 	names := map[string]string{}
 	for _, row := range readHistory(t, database.DSN) {
 		names[row.Version] = row.Name
@@ -203,7 +196,6 @@ func versions(t *testing.T, database testkit.Database) map[string]string {
 
 // describeHistoryTable returns the columns of the history: type, not null, primary key.
 func describeHistoryTable(t *testing.T, dsn string) []string {
-	t.Helper()
 	return testkit.Ask[[]string](t, connect(t, dsn), `
 		select array_agg(concat_ws(' ', attname, format_type(atttypid, atttypmod), attnotnull,
 		                           exists (select from pg_index where indrelid = attrelid and indisprimary and attnum = any(indkey)))

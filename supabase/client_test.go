@@ -31,7 +31,6 @@ type authServer struct {
 }
 
 func newAuthServer(t *testing.T, users ...uuid.UUID) *authServer {
-	t.Helper()
 	s := &authServer{users: map[uuid.UUID]bool{}, arrived: make(chan struct{}, 1)}
 	for _, id := range users {
 		s.users[id] = true
@@ -141,7 +140,6 @@ func TestDeleteUser(t *testing.T) {
 }
 
 func newClient(t *testing.T, url, key string) *Client {
-	t.Helper()
 	c, err := NewClient(url, key)
 	require.NoError(t, err)
 	return c

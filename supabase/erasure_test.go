@@ -19,7 +19,6 @@ import (
 // These tests need more than pgTAP's one connection as postgres.
 
 func newChat(t *testing.T, conn *pgx.Conn, user uuid.UUID) uuid.UUID {
-	t.Helper()
 	chat := uuid.New()
 	testkit.Exec(t, conn, "insert into public.chats (id, user_id) values ($1, $2)", chat, user)
 	return chat
@@ -28,7 +27,6 @@ func newChat(t *testing.T, conn *pgx.Conn, user uuid.UUID) uuid.UUID {
 // asAuthServer returns the database's DSN for the role of Supabase's auth server, which does not connect
 // through a pooler.
 func asAuthServer(t *testing.T, database testkit.Database) string {
-	t.Helper()
 	address, err := url.Parse(database.Direct())
 	require.NoError(t, err)
 	address.User = url.User("supabase_auth_admin")

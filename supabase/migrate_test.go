@@ -35,7 +35,6 @@ type historyRow struct {
 }
 
 func readHistory(t *testing.T, dsn string) []historyRow {
-	t.Helper()
 	rows, err := connect(t, dsn).Query(t.Context(),
 		"select version, name, statements from supabase_migrations.schema_migrations order by version")
 	require.NoError(t, err)
@@ -46,7 +45,6 @@ func readHistory(t *testing.T, dsn string) []historyRow {
 
 // localMigrations returns the file names in the migrations folder, without extension.
 func localMigrations(t *testing.T) []string {
-	t.Helper()
 	paths, err := fs.Glob(supabase.Migrations, "migrations/*.sql")
 	require.Truef(t, err == nil && len(paths) != 0, "no migrations are embedded: %v", err)
 	var names []string
@@ -206,13 +204,11 @@ func (p cliProject) migrations() string { return filepath.Join(p.dir, "supabase"
 
 // add writes a migration of the app's.
 func (p cliProject) add(t *testing.T, name, text string) {
-	t.Helper()
 	write(t, filepath.Join(p.migrations(), name), []byte(text))
 }
 
 // copyOurs copies our migrations into the project.
 func (p cliProject) copyOurs(t *testing.T) {
-	t.Helper()
 	written, err := supabase.CopyMigrations(p.migrations())
 	require.Truef(t, err == nil && len(written) == len(localMigrations(t)), "wrote %v: %v", written, err)
 }

@@ -30,7 +30,6 @@ func wantReason(t *testing.T, database testkit.Database, want string) {
 // serverWithout starts a server whose installation has no pgvector. It returns the folder of its extensions, and makes
 // databases that look like fresh Supabase projects.
 func serverWithout(t *testing.T) (extensions string, newDatabase func(name string) testkit.Database) {
-	t.Helper()
 	dir, err := os.MkdirTemp("", "throughline-no-vector-") // unlike t.TempDir's, one that the server's user can enter
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
@@ -59,7 +58,6 @@ func serverWithout(t *testing.T) (extensions string, newDatabase func(name strin
 // copyInstallation copies the Postgres around a folder of programs, for every user to run, and returns the copy's folder
 // of programs. Debian keeps several versions side by side; everything else is in one piece.
 func copyInstallation(t *testing.T, binDir, to string) string {
-	t.Helper()
 	prefix, parts := filepath.Dir(binDir), []string{"bin", "lib", "share"}
 	if version := filepath.Base(prefix); strings.HasSuffix(prefix, "/lib/postgresql/"+version) {
 		prefix, parts = filepath.Join(prefix, "../../.."), []string{"lib/postgresql/" + version, "share/postgresql/" + version}
@@ -144,7 +142,6 @@ func TestMigrateCreatesPgvector(t *testing.T) {
 
 // wantVectors wants the extension in a schema, and that the server's role compares vectors without a right to that schema.
 func wantVectors(t *testing.T, conn *pgx.Conn, schema string) {
-	t.Helper()
 	got := testkit.Ask[string](t, conn, "select nspname from pg_extension e join pg_namespace n on n.oid = extnamespace where extname = 'vector'")
 	assert.Equal(t, schema, got, "it is in")
 	testkit.Exec(t, conn, "revoke usage on schema "+pgx.Identifier{schema}.Sanitize()+" from public, authenticated; set role throughline_app")

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/memory"
@@ -22,7 +21,6 @@ var partsReplyID = uuid.MustParse("0193a1b2-0000-7000-8000-000000000003")
 // TestAISDKParts shows a reply with tools in the AI SDK's own chat: heard until it waits, on from each answer, and replayed.
 func TestAISDKParts(t *testing.T) {
 	t.Parallel()
-	requireAISDK(t)
 	first := []memory.Part{
 		{Text: "Let me "}, {Text: "see."}, {Type: memory.PartReasoning, Text: "hm"}, toolCall("c1", memory.RunClient, false),
 		toolCall("s1", memory.RunServer, false), toolCall("a1", memory.RunServer, true), toolResult("s1", memory.ResultDone, "1"),
@@ -44,14 +42,9 @@ func TestAISDKParts(t *testing.T) {
 		"silent":    uiStream(t, skipped, streaming.Place{}, complete),
 	})
 	require.NoError(t, err)
-	for _, line := range aisdkLines {
-		t.Run(line.name, func(t *testing.T) {
-			t.Parallel()
-			script := bundleScript(t, aisdkPartsScript, "node", line.aliases)
-			out, err := nodeCommand(t.Context(), env{"STREAMS": string(streams)}, script).CombinedOutput()
-			assert.Truef(t, err == nil, "%v\n%s", err, out)
-		})
-	}
+	eachLine(t, func(t *testing.T, line aisdkLine) {
+		runsWell(t, env{"STREAMS": string(streams)}, bundleScript(t, aisdkPartsScript, "node", line.aliases))
+	})
 }
 
 func toolCall(id, run string, approval bool) memory.Part {
@@ -68,7 +61,6 @@ func toolApproval(id string, approved bool) memory.Part {
 
 // uiStream is the stream of a reply from a place on. A part without a type is text.
 func uiStream(t *testing.T, reply []memory.Part, at streaming.Place, end streaming.Terminal) string {
-	t.Helper()
 	var relay streaming.Relay
 	for _, part := range reply {
 		if part.Type == "" {

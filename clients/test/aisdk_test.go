@@ -55,47 +55,39 @@ var aisdkLines = []aisdkLine{
 // TestAISDKTypes checks the transport, the hook and the documented screen against the types of each line.
 func TestAISDKTypes(t *testing.T) {
 	t.Parallel()
-	requireAISDK(t)
 	noticeScripts(t)
-	for _, line := range aisdkLines {
-		t.Run(line.name, func(t *testing.T) {
-			t.Parallel()
-			project := "testdata/ai-sdk/tsconfig." + line.name + ".json"
-			out, err := nodeCommand(t.Context(), nil, "node_modules/typescript/bin/tsc", "-p", project).CombinedOutput()
-			assert.Truef(t, err == nil, "%v\n%s", err, out)
-		})
-	}
+	eachLine(t, func(t *testing.T, line aisdkLine) {
+		runsWell(t, nil, "node_modules/typescript/bin/tsc", "-p", "testdata/ai-sdk/tsconfig."+line.name+".json")
+	})
 }
 
 // TestAISDKTools answers calls of tools with the AI SDK's own chat, over streams as the server writes them.
 func TestAISDKTools(t *testing.T) {
 	t.Parallel()
-	requireAISDK(t)
-	for _, line := range aisdkLines {
-		t.Run(line.name, func(t *testing.T) {
-			t.Parallel()
-			script := bundleScript(t, "testdata/ai-sdk/tools.js", "node", line.aliases)
-			out, err := nodeCommand(t.Context(), nil, "--test", script).CombinedOutput()
-			assert.Truef(t, err == nil, "%v\n%s", err, out)
-		})
-	}
+	eachLine(t, func(t *testing.T, line aisdkLine) {
+		runsWell(t, nil, "--test", bundleScript(t, "testdata/ai-sdk/tools.js", "node", line.aliases))
+	})
 }
 
 // TestAISDK drives the transport with the AI SDK's own chat and readers, for text and for tools.
 func TestAISDK(t *testing.T) {
 	t.Parallel()
-	requireAISDK(t)
+	eachLine(t, func(t *testing.T, line aisdkLine) {
+		testAISDK(t, bundleScript(t, aisdkScenarios, "node", line.aliases))
+	})
+}
+
+var aisdkFiles = []string{"ai-sdk/node_modules/ai", "node_modules/ai", "dist/esm/ai-sdk.js"}
+
+// eachLine runs a test with each line of the AI SDK.
+func eachLine(t *testing.T, test func(*testing.T, aisdkLine)) {
+	requireFiles(t, aisdkFiles...)
 	for _, line := range aisdkLines {
 		t.Run(line.name, func(t *testing.T) {
 			t.Parallel()
-			testAISDK(t, bundleScript(t, aisdkScenarios, "node", line.aliases))
+			test(t, line)
 		})
 	}
-}
-
-func requireAISDK(t *testing.T) {
-	t.Helper()
-	requireFiles(t, "ai-sdk/node_modules/ai", "node_modules/ai", "dist/esm/ai-sdk.js")
 }
 
 func testAISDK(t *testing.T, script string) {

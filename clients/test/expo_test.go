@@ -24,7 +24,6 @@ import (
 )
 
 func requireExpo(t *testing.T) {
-	t.Helper()
 	requireFiles(t, "expo/node_modules/expo", "dist/esm/react.js")
 	noticeScripts(t)
 }
@@ -33,8 +32,7 @@ func requireExpo(t *testing.T) {
 func TestExpoTypes(t *testing.T) {
 	t.Parallel()
 	requireExpo(t)
-	out, err := nodeCommand(t.Context(), nil, "expo/node_modules/typescript/bin/tsc", "-p", "expo").CombinedOutput()
-	assert.Truef(t, err == nil, "%v\n%s", err, out)
+	runsWell(t, nil, "expo/node_modules/typescript/bin/tsc", "-p", "expo")
 }
 
 // TestExpoBundle has Metro bundle the sample, which finds our package by its exports as an app does that installed it.
@@ -61,7 +59,6 @@ func TestExpoBundle(t *testing.T) {
 
 // sourcesOf names the files that a bundle is made of.
 func sourcesOf(t *testing.T, folder string) []string {
-	t.Helper()
 	found, err := filepath.Glob(filepath.Join(folder, "_expo/static/js/android/*.map"))
 	require.Truef(t, err == nil && len(found) == 1, "source maps: %v, %v", found, err)
 	raw, err := os.ReadFile(found[0])
@@ -182,7 +179,6 @@ func (s sample) replied(content string) {
 }
 
 func (s sample) chatOf(content string) string {
-	s.recipe.t.Helper()
 	return testkit.Ask[string](s.recipe.t, s.pool, `select chat_id from messages where content = $1`, content)
 }
 

@@ -64,10 +64,8 @@ func TestFollowInNode(t *testing.T) {
 func TestTurn(t *testing.T) {
 	t.Parallel()
 	requireBuild(t)
-	if out, err := nodeCommand(t.Context(), nil, "--test", "testdata/turn.test.js", "testdata/stream.test.js", "testdata/outbox.test.js",
-		"testdata/token.test.js", "testdata/network.test.js", "testdata/tools.test.js", "testdata/changes.test.js").CombinedOutput(); err != nil {
-		t.Errorf("%v\n%s", err, out)
-	}
+	runsWell(t, nil, "--test", "testdata/turn.test.js", "testdata/stream.test.js", "testdata/outbox.test.js",
+		"testdata/token.test.js", "testdata/network.test.js", "testdata/tools.test.js", "testdata/changes.test.js")
 }
 
 // testRecipe is what each of them has to do.
@@ -97,7 +95,6 @@ func testRecipe(t *testing.T, r recipe) {
 
 // once wants one call of the model and two stored messages for all that the apps did.
 func (r recipe) once(content string, chatID string) {
-	r.t.Helper()
 	asked := r.asked(content)
 	assert.Truef(r.t, asked == 1, "the model was asked %d times, want once", asked)
 	rows := testkit.Ask[int](r.t, r.pool, `select count(*) from messages where chat_id = $1`, chatID)

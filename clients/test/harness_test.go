@@ -22,6 +22,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/arcoscribe/throughline/internal/app"
@@ -161,7 +162,6 @@ type proxy struct {
 
 // newProxy listens until the test ends. It leads to a server, until it is told another.
 func newProxy(t *testing.T, to *replica) *proxy {
-	t.Helper()
 	p := testkit.NewProxy(t, testkit.HostOf(to.base))
 	return &proxy{p, "http://" + p.Addr()}
 }
@@ -181,7 +181,6 @@ func (p *proxy) CutWithin(word string, after, times int) {
 // runNode runs a script of this folder with BASE_URL and OTHER_URL (the two servers), TOKEN and more in its environment.
 // It fails the test with the script's output when the script fails.
 func (r *rig) runNode(script string, more env) string {
-	r.t.Helper()
 	variables := env{"BASE_URL": r.here.base, "OTHER_URL": r.there.base, "TOKEN": r.token}
 	maps.Copy(variables, more)
 	ctx, cancel := context.WithTimeout(r.t.Context(), 8*testkit.Patience) // a script waits many times
@@ -203,9 +202,14 @@ func nodeCommand(ctx context.Context, variables env, arguments ...string) *exec.
 	return command
 }
 
+// runsWell runs node, which prints what is wrong.
+func runsWell(t *testing.T, variables env, arguments ...string) {
+	out, err := nodeCommand(t.Context(), variables, arguments...).CombinedOutput()
+	assert.Truef(t, err == nil, "%v\n%s", err, out)
+}
+
 // npmCommand is npm in this folder. It asks no registry.
 func npmCommand(t *testing.T, arguments ...string) *exec.Cmd {
-	t.Helper()
 	command := exec.CommandContext(t.Context(), "npm", append(arguments, "--offline", "--loglevel=error", "--no-update-notifier")...)
 	command.WaitDelay = time.Second
 	return command
@@ -214,7 +218,6 @@ func npmCommand(t *testing.T, arguments ...string) *exec.Cmd {
 // requireFiles fails a test when something is not installed or built. It opens each file, so that the go command does not use a
 // cached result after one has changed.
 func requireFiles(t *testing.T, names ...string) {
-	t.Helper()
 	for _, name := range names {
 		_, err := os.Stat(name)
 		require.Truef(t, err == nil, "%v: run scripts/setup test", err)
@@ -223,7 +226,6 @@ func requireFiles(t *testing.T, names ...string) {
 
 // requireBuild fails a test when the package is not built from what its sources are now.
 func requireBuild(t *testing.T) {
-	t.Helper()
 	built, err := os.Stat("dist/cjs/package.json") // what the build writes last
 	require.NoError(t, err, "the package is not built: run scripts/setup test, or npm run build in clients")
 	sources, err := filepath.Glob("src/*.ts")

@@ -29,7 +29,6 @@ func (h hooks) launchMemories(base string) shown {
 
 // knows adds a memory over HTTP.
 func (h hooks) knows(content, status string) {
-	h.t.Helper()
 	client := testkit.Client{T: h.t, Base: h.here.base, Token: h.token}
 	answer := client.Call(http.MethodPost, "/v1/memories", testkit.Body{"content": content, "status": status})
 	require.Truef(h.t, answer.Status == http.StatusCreated, "%d %s", answer.Status, answer.Text)

@@ -146,7 +146,6 @@ func (p shown) send(content string) { p.t.Helper(); p.do("send", map[string]any{
 
 // say has one message answered, over HTTP, and gives the chat's id.
 func (h hooks) say(chatID, content string) string {
-	h.t.Helper()
 	h.plays.add(content, offline.Answer{Text: "Re: " + content})
 	path, body := "/v1/message/first", testkit.Body{"content": content, "client_message_id": uuid.NewString()}
 	if chatID != "" {
@@ -232,7 +231,6 @@ func (h hooks) triesAgainAfterRestart() {
 }
 
 func (h hooks) sentOnce(chatID string) {
-	h.t.Helper()
 	sent := testkit.Ask[int](h.t, h.pool, `select count(*) from messages where chat_id = $1 and role = 'user'`, chatID)
 	assert.Truef(h.t, sent == 1, "the message is stored %d times", sent)
 }

@@ -50,13 +50,11 @@ func TestTools(t *testing.T) {
 }
 
 func requireTools(t *testing.T, script string) {
-	t.Helper()
 	requireFiles(t, "mcp/node_modules/@modelcontextprotocol/sdk", "mcp/node_modules/@modelcontextprotocol/conformance", filepath.Join("mcp", script))
 }
 
 // toolPrompt is what the model got with that message.
 func (r *rig) toolPrompt(content string) offline.Request {
-	r.t.Helper()
 	return r.model.AwaitRequest(r.t, "the model is asked", func(q offline.Request) bool {
 		return q.Kind == offline.KindReply && strings.Contains(q.Current, content)
 	})
@@ -64,7 +62,6 @@ func (r *rig) toolPrompt(content string) offline.Request {
 
 // wantPrompt holds that the prompt with that message holds what came before, and the file once.
 func (r *rig) wantPrompt(content string, before []string) {
-	r.t.Helper()
 	asked := r.toolPrompt(content).Text
 	for _, said := range before {
 		assert.Containsf(r.t, asked, said, "the prompt of %q does not hold %q:\n%s", content, said, asked)
@@ -95,7 +92,6 @@ func TestConformance(t *testing.T) {
 
 // signedIn is the server with that user's token in each request: the suite has none.
 func signedIn(t *testing.T, base, token string) string {
-	t.Helper()
 	target, err := url.Parse(base)
 	require.NoError(t, err)
 	proxy := httptest.NewServer(&httputil.ReverseProxy{
@@ -183,7 +179,6 @@ func TestPoliciesSeeTheClient(t *testing.T) {
 
 // sqlOf is the page's SQL, which is tested as it stands there.
 func sqlOf(t *testing.T) []string {
-	t.Helper()
 	page, err := os.ReadFile("../docs/connect.md")
 	require.NoError(t, err)
 	var found []string
@@ -196,7 +191,6 @@ func sqlOf(t *testing.T) []string {
 
 // toolsAs sends one message of the protocol.
 func toolsAs(t *testing.T, base, token, method string, params any) testkit.Answer {
-	t.Helper()
 	return testkit.Client{T: t, Base: base, Token: token}.Call(http.MethodPost, "/mcp",
 		testkit.Body{"jsonrpc": "2.0", "id": 1, "method": method, "params": params}, "Accept", "application/json, text/event-stream")
 }

@@ -36,8 +36,7 @@ func TestPackage(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			out, err := nodeCommand(t.Context(), nil, arguments...).CombinedOutput()
-			assert.Truef(t, err == nil, "%v\n%s", err, out)
+			runsWell(t, nil, arguments...)
 		})
 	}
 }
@@ -70,7 +69,6 @@ func pack(t *testing.T, folder string) (tarball string, files []string) {
 
 // unpack writes a package's files into a folder.
 func unpack(t *testing.T, tarball, folder string) {
-	t.Helper()
 	require.NoError(t, os.MkdirAll(folder, 0o755))
 	out, err := exec.CommandContext(t.Context(), "tar", "-xzf", tarball, "-C", folder, "--strip-components=1").CombinedOutput()
 	require.Truef(t, err == nil, "%v\n%s", err, out)
@@ -78,7 +76,6 @@ func unpack(t *testing.T, tarball, folder string) {
 
 // checkFiles wants the needed files and nothing else: no sources, no tests, no packages.
 func checkFiles(t *testing.T, files []string) {
-	t.Helper()
 	for _, name := range []string{"LICENSE", "README.md", "package.json", "dist/esm/index.js", "dist/cjs/index.d.ts", "dist/cjs/package.json"} {
 		assert.Truef(t, slices.Contains(files, name), "the package lacks %s", name)
 	}
@@ -91,7 +88,6 @@ func checkFiles(t *testing.T, files []string) {
 
 // linkDependencies gives a folder the packages that npm would install beside ours, without a network.
 func linkDependencies(t *testing.T, folder string) {
-	t.Helper()
 	for _, name := range []string{"openapi-fetch", "openapi-typescript-helpers", "eventsource-parser", "react", "@types/react", "csstype", "ai"} {
 		target, err := filepath.Abs(filepath.Join("node_modules", name))
 		require.NoError(t, err)
@@ -110,12 +106,10 @@ func typeCheck(module, resolution string, files ...string) []string {
 
 // copied puts a script that uses the package beside it, and gives its path.
 func copied(t *testing.T, folder, name string) string {
-	t.Helper()
 	return copiedAs(t, folder, name, name)
 }
 
 func copiedAs(t *testing.T, folder, name, as string) string {
-	t.Helper()
 	content, err := os.ReadFile(filepath.Join("testdata/consumer", name))
 	require.NoError(t, err)
 	path := filepath.Join(folder, filepath.Base(as))

@@ -38,7 +38,7 @@ var reactHooks = []string{"useThroughline", "usePlainly"}
 // TestReactUseChat drives React's useChat in a browser, in strict mode, with each line of the AI SDK.
 func TestReactUseChat(t *testing.T) {
 	t.Parallel()
-	requireAISDK(t)
+	requireFiles(t, aisdkFiles...)
 	for _, line := range aisdkLines {
 		t.Run("AI SDK "+line.name, func(t *testing.T) {
 			t.Parallel()

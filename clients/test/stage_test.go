@@ -50,7 +50,6 @@ type order struct {
 type report = json.RawMessage
 
 func newStage(t *testing.T) *stage {
-	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	s := &stage{t: t, origin: "http://" + listener.Addr().String(), orders: make(chan order, 64), over: make(chan struct{}),
@@ -198,7 +197,6 @@ func (s *stage) awaitLoaded(script string) {
 
 // noticeScripts opens each script, so that the go command does not use a cached result after one has changed.
 func noticeScripts(t *testing.T) {
-	t.Helper()
 	for _, pattern := range []string{"*.js*", "*/*.js*", "*/testdata/*.js", "testdata/*/*.[cmjt]*s*", "dist/*/*.js", "expo/*.ts*", "expo/src/*"} {
 		files, err := filepath.Glob(pattern)
 		require.NoError(t, err)
@@ -208,7 +206,6 @@ func noticeScripts(t *testing.T) {
 
 // bundleScript bundles a script and its imports, for a platform of esbuild, into one file, whose name it gives.
 func bundleScript(t *testing.T, script, platform string, aliases []string) string {
-	t.Helper()
 	requireFiles(t, "node_modules/esbuild")
 	requireBuild(t)
 	noticeScripts(t)
@@ -228,7 +225,6 @@ func bundleScript(t *testing.T, script, platform string, aliases []string) strin
 // startCues starts a server that lets a script of runNode run functions of the test: POST <URL>/<name> runs the
 // function of that name and answers when it is done. It listens until the test ends.
 func startCues(t *testing.T, cues map[string]func()) (url string) {
-	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		cue, known := cues[r.URL.Path[1:]]
 		if !known || r.Method != http.MethodPost {

@@ -56,7 +56,6 @@ func sit(t *testing.T, cmd *exec.Cmd) *screen {
 
 // until waits for a text in what was printed since the last call, and gives what came before it.
 func (s *screen) until(text string) string {
-	s.t.Helper()
 	before, found := "", false
 	testkit.Eventually(s.t, "the screen shows "+text, func() bool {
 		before, _, found = strings.Cut(s.log.String()[s.seen:], text)
@@ -67,14 +66,12 @@ func (s *screen) until(text string) string {
 }
 
 func (s *screen) press(keys string) {
-	s.t.Helper()
 	_, err := io.WriteString(s.keys, keys)
 	require.NoError(s.t, err)
 }
 
 // say types a line when the prompt is there.
 func (s *screen) say(line string) {
-	s.t.Helper()
 	s.until("you> ")
 	s.press(line + enter)
 	s.until("\n") // that of enter
@@ -82,7 +79,6 @@ func (s *screen) say(line string) {
 
 // ends waits for the program's end.
 func (s *screen) ends(code int) {
-	s.t.Helper()
 	_ = s.cmd.Wait() // the exit code says it
 	got := s.cmd.ProcessState.ExitCode()
 	assert.Truef(s.t, got == code, "it ended with %d: %s", got, s.log)
@@ -90,7 +86,6 @@ func (s *screen) ends(code int) {
 
 // leave ends the chat at its prompt.
 func (s *screen) leave() {
-	s.t.Helper()
 	s.until("you> ")
 	s.press(ctrlD)
 	s.ends(exitDone)
@@ -124,13 +119,11 @@ func (r *talkRig) atServer(args []string) []string {
 
 // program is a command of the user, which is to be started.
 func (r *talkRig) program(args ...string) *exec.Cmd {
-	r.t.Helper()
 	return program(r.t, r.talker, r.atServer(args)...)
 }
 
 // finish runs a command of the user to its end.
 func (r *talkRig) finish(args ...string) (code int, stdout, stderr string) {
-	r.t.Helper()
 	return finish(r.t, r.talker, r.atServer(args)...)
 }
 

@@ -51,7 +51,6 @@ func (e env) and(more env) env {
 
 // program is the program with arguments, in an empty folder, with this environment and no other.
 func program(t *testing.T, e env, args ...string) *exec.Cmd {
-	t.Helper()
 	cmd := exec.Command(os.Args[0], args...) // this very program
 	cmd.Dir = t.TempDir()
 	cmd.Env = []string{actAsProgram + "=1", "PATH=" + os.Getenv("PATH"), "HOME=" + cmd.Dir}
@@ -63,7 +62,6 @@ func program(t *testing.T, e env, args ...string) *exec.Cmd {
 
 // finish runs the program to its end.
 func finish(t *testing.T, e env, args ...string) (code int, stdout, stderr string) {
-	t.Helper()
 	cmd := program(t, e, args...)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
@@ -129,7 +127,6 @@ func (p *process) follow(stderr io.Reader, running chan<- string) {
 
 // terminate asks the process to end and wants it to end well.
 func (p *process) terminate() {
-	p.T.Helper()
 	require.NoError(p.T, p.cmd.Process.Signal(syscall.SIGTERM))
 	code := p.wait()
 	assert.Truef(p.T, code == exitDone, "it ended with %d: %s", code, p.logs)
@@ -147,7 +144,6 @@ type rig struct {
 }
 
 func newRig(t *testing.T, script testkit.Script) *rig {
-	t.Helper()
 	db := testkit.NewDatabase(t)
 	model := testkit.NewModel(t, script)
 	user := testkit.NewUser(t, db)

@@ -16,14 +16,12 @@ import (
 
 // wantRun runs a command that must succeed and gives what it printed.
 func (r *talkRig) wantRun(args ...string) string {
-	r.t.Helper()
 	code, stdout, stderr := r.finish(args...)
 	require.Truef(r.t, code == exitDone, "%v: %d %s", args, code, stderr)
 	return stdout
 }
 
 func (r *talkRig) wantRefusal(code int, says string, args ...string) {
-	r.t.Helper()
 	got, stdout, stderr := r.finish(args...)
 	assert.Truef(r.t, got == code && stdout == "" && strings.Contains(stderr, says),
 		"%v: %d %q %q", args, got, stdout, stderr)

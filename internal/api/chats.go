@@ -85,18 +85,14 @@ func NoReply() error {
 
 // OtherMessage is the error for a client message id that belongs to a message with another content.
 func OtherMessage(clientMessageID uuid.UUID) error {
-	return &fault.Error{
-		Code: fault.IdempotencyMismatch, Message: "This client_message_id was used for another message.",
-		Details: map[string]any{"client_message_id": clientMessageID},
-	}
+	return fault.With(fault.IdempotencyMismatch, "This client_message_id was used for another message.",
+		map[string]any{"client_message_id": clientMessageID})
 }
 
 // Busy is the error for what cannot be done while a reply runs.
 func Busy(messageID uuid.UUID) error {
-	return &fault.Error{
-		Code: fault.GenerationInProgress, Message: "A reply is being generated for this chat. Wait for its end or cancel it.",
-		Details: map[string]any{"message_id": messageID},
-	}
+	return fault.With(fault.GenerationInProgress, "A reply is being generated for this chat. Wait for its end or cancel it.",
+		map[string]any{"message_id": messageID})
 }
 
 // Chat is a conversation as its owner sees it.

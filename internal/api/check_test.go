@@ -20,7 +20,6 @@ import (
 
 // wrongFields names what an error complains about, in order.
 func wrongFields(t *testing.T, err error) string {
-	t.Helper()
 	if err == nil {
 		return ""
 	}

@@ -69,10 +69,7 @@ func MemoryOff() error {
 
 // SameMemory is the error for a change after which two memories would have the same words.
 func SameMemory(twin uuid.UUID) error {
-	return &fault.Error{
-		Code: fault.MemoryExists, Message: "Another memory has these words already.",
-		Details: map[string]any{"memory_id": twin},
-	}
+	return fault.With(fault.MemoryExists, "Another memory has these words already.", map[string]any{"memory_id": twin})
 }
 
 // Memory is one thing that a user is remembered for, as the user sees it.
@@ -370,7 +367,7 @@ type ForgetToken struct {
 const forgetPatience = 10 * time.Minute
 
 func badToken(why string) error {
-	return &fault.Error{Code: fault.ValidationFailed, Message: "The token cannot be used.", Details: map[string]any{"token": why}}
+	return fault.With(fault.ValidationFailed, "The token cannot be used.", map[string]any{"token": why})
 }
 
 // A ForgetToken is not signed: it lets its user delete memories of its user, who may delete them by their ids as well. It

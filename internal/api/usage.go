@@ -26,8 +26,7 @@ type UsageSum struct {
 	InputTokens  int64    `json:"input_tokens"`
 	CachedTokens int64    `json:"cached_tokens" description:"Those of input_tokens that the provider had in its prompt cache."`
 	OutputTokens int64    `json:"output_tokens"`
-	// Cost is in millionths of a dollar.
-	Cost int64 `json:"micro_usd" description:"Millionths of a dollar of the calls whose model variant has a price."`
+	Cost         int64    `json:"micro_usd" description:"Millionths of a dollar of the calls whose model variant has a price."`
 }
 
 // Quota is the app's word on the user's next turn.

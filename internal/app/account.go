@@ -80,7 +80,7 @@ func withAccounts(ctx context.Context, cfg config.Config, do func(*postgres.Acco
 		return fmt.Errorf("DATABASE_DIRECT_URL: %w", err)
 	}
 	defer pool.Close()
-	return do(postgres.NewAccounts(pool))
+	return do(&postgres.Accounts{Pool: pool})
 }
 
 // movingConns are for the transaction of a move, and for what is looked at beside it.

@@ -145,7 +145,7 @@ func (a *App) assemble(ctx context.Context) error {
 	}
 	a.model = llm.New(llm.Settings{
 		APIKey: a.config.OpenAIAPIKey, BaseURL: a.config.OpenAIBaseURL, IdleTimeout: a.config.ModelIdleTimeout,
-		Meter: postgres.NewUsage(a.workPool, a.logger), Logger: a.logger,
+		Meter: &postgres.Usage{Pool: a.workPool, Logger: a.logger}, Logger: a.logger,
 	})
 	a.closers = append(a.closers, a.model.Close)
 	a.makeEmbedder()
@@ -171,7 +171,7 @@ func (a *App) makeEmbedder() {
 	}
 	a.embedder = llm.NewEmbedder(llm.Settings{
 		APIKey: a.config.OpenAIAPIKey, BaseURL: cmp.Or(a.config.EmbeddingBaseURL, a.config.OpenAIBaseURL),
-		Metrics: a.metrics, Meter: postgres.NewUsage(a.workPool, a.logger),
+		Metrics: a.metrics, Meter: &postgres.Usage{Pool: a.workPool, Logger: a.logger},
 	}, a.config.EmbeddingModel)
 	a.closers = append(a.closers, a.embedder.Close)
 }
@@ -212,7 +212,7 @@ func (a *App) makeWorker() error {
 	}
 	insert := jobs.Insert(inserter)
 	var folder jobs.Folder = brief.New(brief.Config{
-		Store: postgres.NewBriefs(a.workPool, insert), Leases: postgres.NewWork(a.workPool), Summarizer: a.model, Prompt: a.config.Summary,
+		Store: &postgres.Briefs{Pool: a.workPool, Insert: insert}, Leases: &postgres.Work{Pool: a.workPool}, Summarizer: a.model, Prompt: a.config.Summary,
 		Limits: a.config.Memory, FoldsPerUser: foldsPerUser, Logger: a.logger, Metrics: a.metrics,
 	})
 	if a.doubles.Folder != nil {
@@ -222,7 +222,7 @@ func (a *App) makeWorker() error {
 	maintenance := postgres.NewMaintenance(a.workPool, a.config.Memory)
 	config := jobs.WorkerConfig{
 		Folder: folder, Embedder: turns, MemoryEmbedder: remembered,
-		Store:       jobStore{maintenance, postgres.NewWork(a.workPool), postgres.NewTurnIndex(a.workPool)},
+		Store:       jobStore{maintenance, &postgres.Work{Pool: a.workPool}, &postgres.TurnIndex{Pool: a.workPool}},
 		ExpiredDays: expiredDays, PruneDays: a.config.AutoPruneDays,
 		Metrics: a.metrics, Logger: a.logger, Concurrency: a.config.WorkerConcurrency,
 		PollOnly: a.pollOnly, StopTimeout: a.drain(),
@@ -246,11 +246,11 @@ func (a *App) makeVectors() (turns, remembered *recall.Vectors) {
 	if a.embedder == nil {
 		return nil, nil
 	}
-	store, rest := postgres.NewEmbeddings(a.workPool, recall.VectorSize), recall.NewRest(0, 0, a.logger)
+	store, rest := &postgres.Embeddings{Pool: a.workPool}, recall.NewRest(0, 0, a.logger)
 	scales := []*recall.Scales{recall.NewScales(store, a.embedder)}
 	if a.config.LongTerm.On {
 		remembered = &recall.Vectors{
-			Things: "memories", Store: postgres.NewMemoryVectors(a.workPool), Embedder: a.embedder, Scales: scales, Logger: a.logger, Rest: rest,
+			Things: "memories", Store: &postgres.MemoryVectors{Pool: a.workPool}, Embedder: a.embedder, Scales: scales, Logger: a.logger, Rest: rest,
 		}
 	}
 	if a.toldApart() { // turns are compared with each other
@@ -258,7 +258,7 @@ func (a *App) makeVectors() (turns, remembered *recall.Vectors) {
 	}
 	if a.config.Recall {
 		turns = &recall.Vectors{
-			Things: "turns", Store: postgres.NewTurnVectors(a.workPool), Embedder: a.embedder, Scales: scales, Logger: a.logger, Rest: rest,
+			Things: "turns", Store: &postgres.TurnVectors{Pool: a.workPool}, Embedder: a.embedder, Scales: scales, Logger: a.logger, Rest: rest,
 			Count: func(turns int) { a.metrics.EmbeddedTurns.Add(float64(turns)) },
 		}
 	}
@@ -320,12 +320,12 @@ func (a *App) makeServer(ctx context.Context, inserter *jobs.Client) error {
 	transfers := transfer.New(transfer.Config{
 		Store: postgres.NewTransfer(a.pool, a.config.Memory, enqueueImported, remembering), Logger: a.logger, ChatDefaults: a.config.ChatDefaults,
 	})
-	memories, graph := listsByMeaning{postgres.NewUserMemories(a.pool, remembering), questions}, postgres.NewGraph(a.pool)
+	memories, graph := listsByMeaning{&postgres.UserMemories{Pool: a.pool, Options: remembering}, questions}, &postgres.Graph{Pool: a.pool}
 	topics := a.makeUserTopics(insert)
 	tools := mcptools.New(mcptools.Config{
 		Chat: a.chat, History: stored, Memories: memories, Graph: graph, Recall: found, Logger: a.logger, Version: Version,
 	})
-	store := postgres.NewAccounts(a.pool)
+	store := &postgres.Accounts{Pool: a.pool}
 	api := httpapi.New(httpapi.Config{
 		Chat: a.chat, History: stored, Memories: memories, Extracts: extracts, Recall: found, Graph: graph, Tools: tools, Transfer: transfers, Auth: verifier,
 		Accounts: accounts{store, logins},

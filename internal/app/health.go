@@ -13,7 +13,6 @@ import (
 
 	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/httpapi"
-	"github.com/arcoscribe/throughline/internal/memory/recall"
 	"github.com/arcoscribe/throughline/internal/metrics"
 	"github.com/arcoscribe/throughline/internal/postgres"
 	"github.com/arcoscribe/throughline/supabase"
@@ -45,7 +44,7 @@ func (a *App) ready(ctx context.Context) (map[string]any, error) {
 		return nil, notReady(fault.RoleNotGranted, postgres.RoleNotGranted, "roles", map[string]any{"roles": lacking}, nil)
 	}
 	if a.role.API {
-		same, err := postgres.NewAccounts(a.pool).SameIssuers(ctx, issuers(a.config))
+		same, err := (&postgres.Accounts{Pool: a.pool}).SameIssuers(ctx, issuers(a.config))
 		if err != nil {
 			return nil, unreachable(err)
 		}
@@ -152,7 +151,7 @@ func (a *App) backlog(ctx context.Context) (metrics.Backlog, error) {
 	if err != nil || a.embedder == nil || !a.config.Recall {
 		return backlog, err
 	}
-	turns, err := postgres.NewEmbeddings(a.pool, recall.VectorSize).CountBareTurns(ctx, a.embedder.Model())
+	turns, err := (&postgres.Embeddings{Pool: a.pool}).CountBareTurns(ctx, a.embedder.Model())
 	backlog.BareTurns = &turns
 	return backlog, err
 }

@@ -24,17 +24,17 @@ func (a *App) keepMemories(worker *jobs.WorkerConfig, maintenance *postgres.Main
 	}
 	maintenance.ExtractAfter(a.config.LongTerm.ExtractDelay)
 	learning := longterm.Extractor{
-		Store: postgres.NewLearning(a.workPool, insert), Leases: postgres.NewWork(a.workPool), Asker: a.model, Logger: a.logger, Metrics: a.metrics,
+		Store: &postgres.Learning{Pool: a.workPool, Insert: insert}, Leases: &postgres.Work{Pool: a.workPool}, Asker: a.model, Logger: a.logger, Metrics: a.metrics,
 		Model: a.config.Summary.Model, Delay: a.config.LongTerm.ExtractDelay,
 		Extraction: a.config.Instructions["extract"], Consolidation: a.config.Instructions["consolidate"],
 	}
 	if a.embedder != nil {
 		learning.Embedder = a.embedder
-		learning.Scales = recall.NewScales(postgres.NewEmbeddings(a.workPool, recall.VectorSize), a.embedder)
+		learning.Scales = recall.NewScales(&postgres.Embeddings{Pool: a.workPool}, a.embedder)
 	}
 	worker.Learner = longterm.NewExtractor(learning)
 	worker.Grapher = &graph.Engine{
-		Store: postgres.NewGraph(a.workPool), Leases: postgres.NewWork(a.workPool),
+		Store: &postgres.Graph{Pool: a.workPool}, Leases: &postgres.Work{Pool: a.workPool},
 		Asker: a.model, Model: a.config.Summary.Model, Metrics: a.metrics, Logger: a.logger,
 	}
 	worker.Fade, worker.ArchiveDeleteDays = true, a.config.LongTerm.ArchiveDeleteDays
@@ -75,7 +75,7 @@ func (a *App) makeRememberer(questions *recall.Questions) *rememberer {
 	}
 	return &rememberer{
 		retriever: &longterm.Retriever{
-			Store: postgres.NewMemories(a.pool), Questions: questions, Tokens: longterm.SectionTokens,
+			Store: &postgres.Memories{Pool: a.pool}, Questions: questions, Tokens: longterm.SectionTokens,
 		},
 		showEmpty: a.config.LongTerm.ShowEmpty,
 	}

@@ -29,7 +29,7 @@ func (a *App) makeFinder(chats api.Store, questions *recall.Questions) *finder {
 	f := &finder{chats: chats, topics: a.hasTopics()}
 	if a.config.Recall {
 		f.recaller = &recall.Recaller{
-			Store: postgres.NewRecall(a.pool), Questions: questions,
+			Store: &postgres.Recall{Pool: a.pool}, Questions: questions,
 			Topics: recall.TopicRules{Similarity: a.config.Topics.Similarity, Continuity: a.config.Topics.Continuity},
 		}
 	}
@@ -43,7 +43,7 @@ func (a *App) makeQuestions() *recall.Questions {
 		return nil
 	}
 	return &recall.Questions{
-		Embedder: hurried{a.embedder}, Scales: recall.NewScales(postgres.NewEmbeddings(a.pool, recall.VectorSize), a.embedder),
+		Embedder: hurried{a.embedder}, Scales: recall.NewScales(&postgres.Embeddings{Pool: a.pool}, a.embedder),
 	}
 }
 

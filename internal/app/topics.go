@@ -31,16 +31,17 @@ func (a *App) keepTopics(worker *jobs.WorkerConfig, maintenance *postgres.Mainte
 		return
 	}
 	assigning := topics.Assigner{
-		Store: postgres.NewAssignments(a.workPool, insert), Settings: a.config.Topics.Settings, Mode: a.config.Topics.Mode, Metrics: a.metrics, Logger: a.logger,
+		Store:    &postgres.Assignments{Pool: a.workPool, Insert: insert},
+		Settings: a.config.Topics.Settings, Mode: a.config.Topics.Mode, Metrics: a.metrics, Logger: a.logger,
 	}
 	if a.toldApart() {
 		assigning.Model = a.embedder.Model()
-		assigning.Scales = recall.NewTurnScales(postgres.NewEmbeddings(a.workPool, recall.VectorSize), a.embedder)
+		assigning.Scales = recall.NewTurnScales(&postgres.Embeddings{Pool: a.workPool}, a.embedder)
 	}
 	worker.Topics = &assigning
 	maintenance.KeepTopics(assigning.Mode, assigning.Model, a.config.Topics.MaxMessages)
 	worker.Compactor = topics.NewCompactor(topics.CompactorConfig{
-		Store: postgres.NewPacks(a.workPool, insert), Leases: postgres.NewWork(a.workPool),
+		Store: &postgres.Packs{Pool: a.workPool, Insert: insert}, Leases: &postgres.Work{Pool: a.workPool},
 		Summarizer: a.model, Prompt: a.config.Summary, InputTokens: a.config.Memory.FoldInputTokens,
 		Settings: assigning.Settings, Logger: a.logger, Metrics: a.metrics,
 	})
@@ -50,7 +51,7 @@ func (a *App) keepTopics(worker *jobs.WorkerConfig, maintenance *postgres.Mainte
 func (a *App) keepTitles(worker *jobs.WorkerConfig) {
 	if a.config.ChatTitles > 0 {
 		worker.Titler = &topics.Titler{
-			Store: postgres.NewTitles(a.workPool), Writer: a.model, Model: a.config.Summary.Model, Rest: a.config.ChatTitles,
+			Store: &postgres.Titles{Pool: a.workPool}, Writer: a.model, Model: a.config.Summary.Model, Rest: a.config.ChatTitles,
 			Metrics: a.metrics, Logger: a.logger,
 		}
 	}
@@ -63,7 +64,7 @@ func (a *App) makeUserTopics(insert postgres.Insert) *postgres.UserTopics {
 		options.Index, options.Compact = insert.OfChat(work.IndexTurns, work.Repair), insert.Compact
 		options.FromTheFirstTurn = a.config.Topics.Mode == config.TopicsOn
 	}
-	return postgres.NewUserTopics(a.pool, options)
+	return &postgres.UserTopics{Pool: a.pool, Options: options}
 }
 
 // standalone makes questions stand alone by what their chat is about.

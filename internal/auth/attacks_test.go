@@ -25,7 +25,6 @@ import (
 
 // forge builds a token by hand: header and body as given, HS256 over them with key.
 func forge(t testing.TB, header, body string, key []byte) string {
-	t.Helper()
 	signed := b64([]byte(header)) + "." + b64([]byte(body))
 	signature, err := jwt.SigningMethodHS256.Sign(signed, key)
 	require.NoError(t, err)
@@ -33,7 +32,6 @@ func forge(t testing.TB, header, body string, key []byte) string {
 }
 
 func publicPEM(t testing.TB, key *ecdsa.PrivateKey) []byte {
-	t.Helper()
 	der, err := x509.MarshalPKIXPublicKey(&key.PublicKey)
 	require.NoError(t, err)
 	return pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})
@@ -95,7 +93,6 @@ func testAttacks(t *testing.T, p *project) {
 
 // headerAttacks are about the Authorization header and the shape of the token.
 func headerAttacks(t *testing.T, p *project) []attack {
-	t.Helper()
 	good := hs256(t, p.good())
 	token := strings.TrimPrefix(good, "Bearer ")
 	parts := strings.Split(token, ".")
@@ -136,7 +133,6 @@ func sibling(c byte) byte {
 
 // algorithmAttacks use wrong signers, keys and algorithms.
 func algorithmAttacks(t *testing.T, p *project) []attack {
-	t.Helper()
 	good := p.good()
 	body, err := json.Marshal(good)
 	require.NoError(t, err)
@@ -204,7 +200,6 @@ func withSignature(header, signature string) string {
 
 // claimAttacks are well signed tokens that are no user's, not of here, or not of now.
 func claimAttacks(t *testing.T, p *project) []attack {
-	t.Helper()
 	changed := func(changes map[string]any) string { return hs256(t, with(p.good(), changes)) }
 	unix := func(after time.Duration) int64 { return clockStart.Add(after).Unix() }
 	attacks := []attack{
@@ -251,7 +246,6 @@ func claimAttacks(t *testing.T, p *project) []attack {
 
 // spellingAttacks are good tokens in a form that no client sends.
 func spellingAttacks(t *testing.T, p *project) []attack {
-	t.Helper()
 	good := hs256(t, p.good())
 	token := strings.TrimPrefix(good, "Bearer ")
 	return []attack{
@@ -269,7 +263,6 @@ func spellingAttacks(t *testing.T, p *project) []attack {
 
 // signatureAttacks are about headers that choose rules, and about what stands where the signature should.
 func signatureAttacks(t *testing.T, p *project) []attack {
-	t.Helper()
 	good := p.good()
 	body, err := json.Marshal(good)
 	require.NoError(t, err)
@@ -319,7 +312,6 @@ func signatureAttacks(t *testing.T, p *project) []attack {
 
 // bodyAttacks are signed by the project, and hold no claims that could be read in one way alone.
 func bodyAttacks(t *testing.T, p *project) []attack {
-	t.Helper()
 	good, err := json.Marshal(p.good())
 	require.NoError(t, err)
 	body := func(text string) string { return forge(t, `{"alg":"HS256","typ":"JWT"}`, text, secret) }
@@ -348,7 +340,6 @@ func bodyAttacks(t *testing.T, p *project) []attack {
 
 // signatureOf returns the two numbers of an ES256 signature.
 func signatureOf(t *testing.T, header string) (r, s *big.Int) {
-	t.Helper()
 	raw, err := base64.RawURLEncoding.DecodeString(header[strings.LastIndexByte(header, '.')+1:])
 	require.Truef(t, err == nil && len(raw) == 64, "%d bytes, %v", len(raw), err)
 	return new(big.Int).SetBytes(raw[:32]), new(big.Int).SetBytes(raw[32:])

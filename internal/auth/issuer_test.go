@@ -50,7 +50,6 @@ func (w *world) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // withIssuers returns a verifier of a project and of the three issuers, all of which sign with one key: only the iss tells them apart.
 func withIssuers(t *testing.T) (*world, *project, *Verifier) {
-	t.Helper()
 	p := newProject(t, ecJWK(t, "ec", ecKey()))
 	keys := fmt.Sprintf(`{"keys": [%s]}`, jsonOf(t, ecJWK(t, "ec", ecKey())))
 	w := &world{pages: map[string]string{

@@ -20,7 +20,6 @@ import (
 )
 
 func wantFetches(t *testing.T, p *project, want int64) {
-	t.Helper()
 	assert.Equal(t, want, p.fetches.Load(), "fetches")
 }
 

@@ -41,7 +41,6 @@ func (s *authServer) answer(user uuid.UUID, err error) {
 const elsewhere = "https://ref.example"
 
 func askingVerifier(t testing.TB, c *clock, lookup func(context.Context, string) (uuid.UUID, error)) *Verifier {
-	t.Helper()
 	return newVerifier(t, Settings{ProjectURL: elsewhere, LookupUser: lookup, Now: c.now})
 }
 

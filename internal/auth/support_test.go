@@ -75,7 +75,6 @@ type project struct {
 }
 
 func newProject(t testing.TB, keys ...map[string]any) *project {
-	t.Helper()
 	p := &project{url: elsewhere}
 	p.publish(t, keys...)
 	return p
@@ -101,7 +100,6 @@ func (p *project) pass(d time.Duration) {
 }
 
 func (p *project) publish(t testing.TB, keys ...map[string]any) {
-	t.Helper()
 	if keys == nil {
 		keys = []map[string]any{}
 	}
@@ -134,7 +132,6 @@ func (p *project) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // hold makes answers wait for the returned function.
 func (p *project) hold(t *testing.T) (release func()) {
-	t.Helper()
 	gate := make(chan struct{})
 	p.gate.Store(&gate)
 	release = sync.OnceFunc(func() { p.gate.Store(nil); close(gate) })
@@ -143,19 +140,16 @@ func (p *project) hold(t *testing.T) (release func()) {
 }
 
 func (p *project) verifier(t testing.TB) *Verifier {
-	t.Helper()
 	return newVerifier(t, Settings{ProjectURL: p.url, HTTPClient: p.web(), JWTSecret: secret, Now: p.now})
 }
 
 func newVerifier(t testing.TB, settings Settings) *Verifier {
-	t.Helper()
 	v, err := New(t.Context(), settings)
 	require.NoError(t, err)
 	return v
 }
 
 func jsonOf(t testing.TB, value any) string {
-	t.Helper()
 	text, err := json.Marshal(value)
 	require.NoError(t, err)
 	return string(text)
@@ -164,7 +158,6 @@ func jsonOf(t testing.TB, value any) string {
 func b64(data []byte) string { return base64.RawURLEncoding.EncodeToString(data) }
 
 func ecJWK(t testing.TB, kid string, key *ecdsa.PrivateKey) map[string]any {
-	t.Helper()
 	point, err := key.PublicKey.Bytes()
 	require.NoError(t, err)
 	half := len(point) / 2
@@ -223,7 +216,6 @@ func longLived(projectURL string) map[string]any {
 }
 
 func sign(t testing.TB, method jwt.SigningMethod, key crypto.PrivateKey, header, body map[string]any) string {
-	t.Helper()
 	token := jwt.NewWithClaims(method, jwt.MapClaims(body))
 	maps.Copy(token.Header, header)
 	signed, err := token.SignedString(key)
@@ -232,17 +224,14 @@ func sign(t testing.TB, method jwt.SigningMethod, key crypto.PrivateKey, header,
 }
 
 func es256(t testing.TB, kid string, key *ecdsa.PrivateKey, body map[string]any) string {
-	t.Helper()
 	return "Bearer " + sign(t, jwt.SigningMethodES256, key, map[string]any{"kid": kid}, body)
 }
 
 func hs256(t testing.TB, body map[string]any) string {
-	t.Helper()
 	return "Bearer " + sign(t, jwt.SigningMethodHS256, secret, nil, body)
 }
 
 func wantCode(t testing.TB, v *Verifier, header string, want fault.Code) {
-	t.Helper()
 	_, err := v.Verify(t.Context(), header)
 	assert.Truef(t, fault.CodeOf(err) == want, "got %q (%v), want %q", fault.CodeOf(err), err, want)
 }

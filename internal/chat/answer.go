@@ -167,7 +167,7 @@ func settled(parts []memory.Part, callID string) error {
 func (a *CallAnswer) mayAnswer(reply *LockedReply) error {
 	open := reply.Status.Open() || reply.continues()
 	if !open || reply.State == nil {
-		return &fault.Error{Code: fault.CallSettled, Message: "The reply has ended without this call.", Details: map[string]any{"status": memory.ResultExpired}}
+		return fault.With(fault.CallSettled, "The reply has ended without this call.", map[string]any{"status": memory.ResultExpired})
 	}
 	if claim := reply.State.Claims[a.CallID]; claim.Device != a.Claim && claim.Until.After(reply.Now) {
 		return fault.Claimed(claim.Until)

@@ -47,7 +47,6 @@ type testService struct {
 
 // newTestService returns a service that is closed with the test. What runs then is interrupted.
 func newTestService(t *testing.T, change ...func(*Config)) *testService {
-	t.Helper()
 	svc := &testService{store: newFakeStore(), model: &fakeModel{answer: answering("Fine.")}, logs: &testkit.Log{}}
 	config := Config{
 		Store: svc.store, Model: svc.model, Metrics: metrics.New(),
@@ -71,7 +70,6 @@ func newTestService(t *testing.T, change ...func(*Config)) *testService {
 func inService(t *testing.T, play func(*testing.T, *testService), change ...func(*Config)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		t.Helper()
 		play(t, newTestService(t, change...))
 	})
 }
@@ -85,7 +83,6 @@ func (svc *testService) scripted() *scriptedReply {
 
 // send sends a message that must be accepted. The reply is closed with the test.
 func (svc *testService) send(t *testing.T, message Message) *Reply {
-	t.Helper()
 	reply, err := svc.Send(t.Context(), ada, message)
 	require.NoError(t, err, "send")
 	t.Cleanup(reply.Close)
@@ -94,7 +91,6 @@ func (svc *testService) send(t *testing.T, message Message) *Reply {
 
 // readToEnd reads a reply to its end.
 func readToEnd(t *testing.T, reply *Reply) (text string, end streaming.Terminal) {
-	t.Helper()
 	for {
 		chunk, err := reply.Next(t.Context())
 		require.NoErrorf(t, err, "after %q", text)
@@ -114,13 +110,11 @@ func failureCode(end streaming.Terminal) fault.Code {
 }
 
 func wantFault(t *testing.T, err error, want fault.Code) {
-	t.Helper()
 	assert.Truef(t, fault.CodeOf(err) == want, "got %v, want %s", err, want)
 }
 
 // value returns the value of a counter or a gauge.
 func value(t *testing.T, metric any) float64 {
-	t.Helper()
 	return testkit.Measured(t, metric)
 }
 

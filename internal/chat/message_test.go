@@ -116,7 +116,6 @@ func FuzzParseCursor(f *testing.F) {
 
 // refusedFields are the details of a message's refusal.
 func refusedFields(t *testing.T, m Message) map[string]any {
-	t.Helper()
 	err := m.normalize()
 	if err == nil {
 		return map[string]any{}

@@ -27,7 +27,6 @@ func startWithChat(c memory.Chat) func(context.Context, NewTurn) (StartedTurn, e
 
 // receipt sends a message, reads the reply to its end and returns it with the stored receipt.
 func (svc *testService) receipt(t *testing.T, message Message) (text string, receipt prompt.Receipt) {
-	t.Helper()
 	text, end := readToEnd(t, svc.send(t, message))
 	require.Truef(t, end.Completed != nil, "%+v", end)
 	saved := svc.store.savedReplies()

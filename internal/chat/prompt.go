@@ -94,14 +94,12 @@ type PromptPreview struct {
 	ChatID       uuid.UUID           `json:"chat_id"`
 	Strategy     memory.StrategyName `json:"strategy"`
 	ModelVariant string              `json:"model_variant"`
-	// Coverage says where the turns are: in the brief, in the prompt, or in neither.
-	Coverage string           `json:"coverage" description:"Where the turns are: in the brief, word for word in the prompt, or in neither."`
-	Sections []prompt.Section `json:"sections" nullable:"false"`
-	// Tokens counts all sections.
-	Tokens  int            `json:"tokens" description:"Of all sections together."`
-	Receipt prompt.Receipt `json:"receipt"`
-	Context Context        `json:"context"`
-	Budget  Window         `json:"budget"`
+	Coverage     string              `json:"coverage" description:"Where the turns are: in the brief, word for word in the prompt, or in neither."`
+	Sections     []prompt.Section    `json:"sections" nullable:"false"`
+	Tokens       int                 `json:"tokens" description:"Of all sections together."`
+	Receipt      prompt.Receipt      `json:"receipt"`
+	Context      Context             `json:"context"`
+	Budget       Window              `json:"budget"`
 }
 
 // Context describes a chat.

@@ -13,7 +13,6 @@ import (
 
 // recorded returns the recorded text of a reply. The test fails when its deltas do not follow one another.
 func (svc *testService) recorded(t *testing.T, messageID uuid.UUID) string {
-	t.Helper()
 	svc.store.mu.Lock()
 	defer svc.store.mu.Unlock()
 	var text strings.Builder

@@ -19,7 +19,6 @@ import (
 )
 
 func (svc *testService) resume(t *testing.T, chatID uuid.UUID, cursor *Cursor) *Reply {
-	t.Helper()
 	reply, err := svc.Resume(t.Context(), ada, chatID, cursor)
 	require.NoError(t, err, "resume")
 	t.Cleanup(reply.Close)
@@ -28,7 +27,6 @@ func (svc *testService) resume(t *testing.T, chatID uuid.UUID, cursor *Cursor) *
 
 // followed stores a reply of another server, and joins it.
 func (svc *testService) followed(t *testing.T, text string, cursor *Cursor) (StoredReply, *Reply) {
-	t.Helper()
 	elsewhere := storedReply(memory.StatusStreaming, text)
 	svc.store.put(elsewhere)
 	return elsewhere, svc.resume(t, elsewhere.ChatID, cursor)
@@ -186,7 +184,6 @@ func TestClosedFollowerIsNoLongerServed(t *testing.T) {
 
 // next reads one piece of text.
 func readText(t *testing.T, reply *Reply) string {
-	t.Helper()
 	chunk, err := reply.Next(t.Context())
 	require.Truef(t, err == nil && chunk.End == nil, "%+v, %v", chunk, err)
 	return string(chunk.Text)

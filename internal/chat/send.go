@@ -188,8 +188,7 @@ func (s *Service) variant(name string) (Variant, error) {
 			return variant, nil
 		}
 	}
-	return Variant{}, &fault.Error{Code: fault.UnknownModelVariant, Message: "There is no such model variant.",
-		Details: map[string]any{"model_variants": s.variantNames()}}
+	return Variant{}, fault.With(fault.UnknownModelVariant, "There is no such model variant.", map[string]any{"model_variants": s.variantNames()})
 }
 
 func (s *Service) variantNames() []string {
@@ -206,8 +205,7 @@ func newID() uuid.UUID {
 }
 
 func inProgress(messageID uuid.UUID) error {
-	return &fault.Error{Code: fault.GenerationInProgress, Message: "A reply is being generated for this chat.",
-		Details: map[string]any{"message_id": messageID}}
+	return fault.With(fault.GenerationInProgress, "A reply is being generated for this chat.", map[string]any{"message_id": messageID})
 }
 
 func shuttingDown() *fault.Error {

@@ -276,7 +276,6 @@ func TestMessageIsReleasedWhenItsReplyBegins(t *testing.T) {
 
 // sendToForget sends a message and closes collected when the garbage collector has taken a part of it.
 func sendToForget(t *testing.T, svc *testService, collected chan<- struct{}) *Reply {
-	t.Helper()
 	importance := &new([100]float64)[0] // not one of the small objects that are collected together
 	runtime.AddCleanup(importance, func(done chan<- struct{}) { close(done) }, collected)
 	reply, err := svc.Send(t.Context(), ada, Message{Content: "hello", Importance: importance})

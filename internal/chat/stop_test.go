@@ -163,8 +163,7 @@ func TestRenewalFailures(t *testing.T) {
 }
 
 // closeWithin starts to close the service with that time for running replies.
-func (svc *testService) closeWithin(t *testing.T, patience time.Duration) (closed <-chan time.Duration) {
-	t.Helper()
+func (svc *testService) closeWithin(patience time.Duration) (closed <-chan time.Duration) {
 	done := make(chan time.Duration, 1)
 	go func() {
 		begin := time.Now()
@@ -183,7 +182,7 @@ func TestCloseLetsRepliesFinish(t *testing.T) {
 		script := svc.scripted()
 		script.emit("One ")
 		reply := svc.send(t, Message{Content: "Hello."})
-		closed := svc.closeWithin(t, time.Minute)
+		closed := svc.closeWithin(time.Minute)
 		time.Sleep(10 * time.Second) // of the synthetic clock
 		require.Equal(t, 0, len(closed), "closed while a reply runs")
 		assert.True(t, svc.store.renewals() != 0, "the lease of a reply that may finish is not renewed")
@@ -210,7 +209,7 @@ func TestCloseInterruptsTheRest(t *testing.T) {
 		}
 		svc.model.setAnswer(func(ctx context.Context) (ModelStream, error) { <-ctx.Done(); return nil, ctx.Err() })
 		replies = append(replies, svc.send(t, Message{Content: "Hello."}))
-		closed := svc.closeWithin(t, 5*time.Second)
+		closed := svc.closeWithin(5 * time.Second)
 		for _, reply := range replies {
 			_, end := readToEnd(t, reply)
 			assert.Truef(t, failureCode(end) == fault.Interrupted && end.Failed.Retryable, "%+v", end)
@@ -231,7 +230,7 @@ func TestClosedServiceRefuses(t *testing.T) {
 	inService(t, func(t *testing.T, svc *testService) {
 		script := svc.scripted()
 		svc.send(t, Message{Content: "Hello."})
-		closed := svc.closeWithin(t, time.Minute)
+		closed := svc.closeWithin(time.Minute)
 		for range 2 { // while it drains, and afterwards
 			_, err := svc.Send(t.Context(), ada, Message{Content: "Hello."})
 			wantFault(t, err, fault.ShuttingDown)
@@ -240,7 +239,7 @@ func TestClosedServiceRefuses(t *testing.T) {
 				script.finish()
 			}
 			<-closed
-			closed = svc.closeWithin(t, time.Minute) // a second Close has nothing to do
+			closed = svc.closeWithin(time.Minute) // a second Close has nothing to do
 		}
 		<-closed
 	})
@@ -265,7 +264,7 @@ func TestCloseWaitsForATurnThatIsBeingStored(t *testing.T) {
 			heard <- end
 		}()
 		synctest.Wait()
-		closed := svc.closeWithin(t, time.Minute)
+		closed := svc.closeWithin(time.Minute)
 		assert.Equal(t, 0, len(closed), "closed before the turn was stored")
 		close(stored)
 		<-closed
@@ -281,7 +280,7 @@ func TestCloseEndsFollowers(t *testing.T) {
 	t.Parallel()
 	inService(t, func(t *testing.T, svc *testService) {
 		elsewhere, reply := svc.followed(t, "", nil)
-		<-svc.closeWithin(t, time.Minute)
+		<-svc.closeWithin(time.Minute)
 		if _, err := reply.Next(t.Context()); !errors.Is(err, streaming.ErrBroken) {
 			t.Errorf("%v", err)
 		}

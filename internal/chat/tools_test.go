@@ -91,7 +91,6 @@ func (m *fakeModel) inTurn(steps ...func(context.Context) (ModelStream, error)) 
 
 // readParts reads a reply to its end.
 func readParts(t *testing.T, reply *Reply) (text string, parts []memory.Part, end streaming.Terminal) {
-	t.Helper()
 	for {
 		chunk, err := reply.Next(t.Context())
 		require.NoErrorf(t, err, "after %q", text)

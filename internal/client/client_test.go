@@ -130,7 +130,6 @@ type standIn struct {
 }
 
 func serve(t *testing.T, answers ...http.HandlerFunc) *standIn {
-	t.Helper()
 	a := &standIn{answers: answers}
 	server := httptest.NewServer(a)
 	a.Client = New(server.URL+"/", "a token")
@@ -145,7 +144,6 @@ func serve(t *testing.T, answers ...http.HandlerFunc) *standIn {
 
 // serveReached is serve for a client that knows that the server is there.
 func serveReached(t *testing.T, answers ...http.HandlerFunc) *standIn {
-	t.Helper()
 	a := serve(t, answers...)
 	require.NoError(t, a.Reach(t.Context()))
 	return a

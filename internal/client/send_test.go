@@ -78,7 +78,6 @@ type sentMessage struct {
 }
 
 func sent(t *testing.T, request *http.Request) sentMessage {
-	t.Helper()
 	assert.Truef(t, request.Header.Get("Authorization") == "Bearer a token" && request.Header.Get("Accept") == "text/event-stream",
 		"headers %v", request.Header)
 	message := sentMessage{Path: request.URL.Path}

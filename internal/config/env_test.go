@@ -39,7 +39,6 @@ func (e environment) with(name, value string) environment {
 
 // parse returns the Config, and fails the test if there is none.
 func parse(t *testing.T, e environment, dev bool) Config {
-	t.Helper()
 	c, err := Parse(e.lookup, dev)
 	require.NoErrorf(t, err, "%v", e)
 	return c
@@ -47,7 +46,6 @@ func parse(t *testing.T, e environment, dev bool) Config {
 
 // problems returns why there is no Config, and fails the test if there is one.
 func problems(t *testing.T, e environment) []string {
-	t.Helper()
 	_, err := Parse(e.lookup, false)
 	wrong, ok := errors.AsType[*Error](err)
 	require.Truef(t, ok, "%v: got %v, want an *Error", e, err)
@@ -57,7 +55,6 @@ func problems(t *testing.T, e environment) []string {
 
 // lookedUp are the variables that Parse asks for.
 func lookedUp(t *testing.T) []string {
-	t.Helper()
 	seen := map[string]bool{}
 	_, err := Parse(func(name string) (string, bool) { seen[name] = true; return "", false }, false)
 	require.NoError(t, err)
@@ -91,7 +88,6 @@ func TestEnvExample(t *testing.T) {
 
 // enter changes into a new directory with this .env, and removes our variables from the environment.
 func enter(t *testing.T, env string) {
-	t.Helper()
 	t.Chdir(t.TempDir())
 	if env != "" {
 		require.NoError(t, os.WriteFile(".env", []byte(env), 0o600))

@@ -14,7 +14,6 @@ import (
 
 // modelsIn writes a MODELS_FILE.
 func modelsIn(t *testing.T, contents string) string {
-	t.Helper()
 	path := filepath.Join(t.TempDir(), "models.json")
 	require.NoError(t, os.WriteFile(path, []byte(contents), 0o600))
 	return path

@@ -17,7 +17,6 @@ import (
 
 // toolsIn is an environment with these tools in a file, and the key of one.
 func toolsIn(t *testing.T, contents string) environment {
-	t.Helper()
 	path := filepath.Join(t.TempDir(), "tools.json")
 	require.NoError(t, os.WriteFile(path, []byte(contents), 0o600))
 	return environment{"TOOLS_FILE": path, "TAXI_KEY": "hunter2"}

@@ -98,7 +98,6 @@ func connection(name string, field func(Config) any) variable {
 
 // variables is the table of the contract. TestEnvExample checks that none is missing.
 func variables(t *testing.T) []variable {
-	t.Helper()
 	instructions := filepath.Join(t.TempDir(), "instructions.md")
 	require.NoError(t, os.WriteFile(instructions, []byte("Speak plainly.\n"), 0o600))
 	blank := filepath.Join(t.TempDir(), "blank.md")

@@ -31,7 +31,6 @@ func TestMain(m *testing.M) { testkit.Main(m) }
 
 // configured is the configuration of dev with these variables.
 func configured(t *testing.T, set map[string]string) config.Config {
-	t.Helper()
 	c, err := config.Parse(lookup(set), true)
 	require.NoError(t, err)
 	return c
@@ -224,18 +223,17 @@ func TestVectorsWithoutAKey(t *testing.T) {
 			cfg := configured(t, c.set)
 			stop, err := startModels(t.Context(), &cfg, c.root, slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn})))
 			require.NoError(t, err)
-			started := cfg.EmbeddingBaseURL != "" && answers(t, cfg.EmbeddingBaseURL)
+			started := cfg.EmbeddingBaseURL != "" && answers(cfg.EmbeddingBaseURL)
 			assert.Truef(t, cfg.EmbeddingModel == c.model && started == c.started && strings.Contains(log.String(), c.said) && (c.said != "" || log.Len() <= 0),
 				"%q at %q; logged: %s", cfg.EmbeddingModel, cfg.EmbeddingBaseURL, log.String())
 			stop()
-			assert.True(t, !started || !answers(t, cfg.EmbeddingBaseURL), "the embedder still runs")
+			assert.True(t, !started || !answers(cfg.EmbeddingBaseURL), "the embedder still runs")
 		})
 	}
 }
 
 // answers reports whether a server answers, be it with an error.
-func answers(t *testing.T, url string) bool {
-	t.Helper()
+func answers(url string) bool {
 	response, err := http.Get(url) //nolint:noctx // a test's own server
 	return err == nil && response.Body.Close() == nil
 }

@@ -84,6 +84,11 @@ func New(code Code, message string) *Error {
 	return &Error{Code: code, Message: message}
 }
 
+// With returns an error with further facts for the client.
+func With(code Code, message string, details map[string]any) *Error {
+	return &Error{Code: code, Message: message, Details: details}
+}
+
 // Wrap returns an error with a cause.
 func Wrap(code Code, message string, err error) *Error {
 	return &Error{Code: code, Message: message, Err: err}
@@ -138,17 +143,12 @@ func Quota(reason string, resets time.Time) *Error {
 
 // Expired returns the error for a chat that expired at the given time.
 func Expired(chatID fmt.Stringer, at time.Time) *Error {
-	return &Error{
-		Code: ChatExpired, Message: `The chat has expired. It can be brought back with "revive": true.`,
-		Details: map[string]any{"chat_id": chatID, "expired_at": at.UTC()},
-	}
+	return With(ChatExpired, `The chat has expired. It can be brought back with "revive": true.`, map[string]any{"chat_id": chatID, "expired_at": at.UTC()})
 }
 
 // Superseded returns the error for a message that was to be replaced, and left the conversation before, by another message.
 func Superseded(by fmt.Stringer) *Error {
-	return &Error{
-		Code: MessageSuperseded, Message: "The message is not in the conversation any more.", Details: map[string]any{"superseded_by": by},
-	}
+	return With(MessageSuperseded, "The message is not in the conversation any more.", map[string]any{"superseded_by": by})
 }
 
 // Changed returns the error for a conversation that does not end with the message which the client shows, but with another one;
@@ -157,7 +157,7 @@ func Changed[ID interface {
 	comparable
 	fmt.Stringer
 }](last ID) *Error {
-	changed := &Error{Code: ConversationChanged, Message: "The conversation has changed meanwhile.", Details: map[string]any{"last_message_id": nil}}
+	changed := With(ConversationChanged, "The conversation has changed meanwhile.", map[string]any{"last_message_id": nil})
 	if last != *new(ID) {
 		changed.Details["last_message_id"] = last
 	}
@@ -171,12 +171,12 @@ func NoCall() *Error {
 
 // Settled returns the error for a call that has another answer; the status says which.
 func Settled(status string) *Error {
-	return &Error{Code: CallSettled, Message: "The call has another answer.", Details: map[string]any{"status": status}}
+	return With(CallSettled, "The call has another answer.", map[string]any{"status": status})
 }
 
 // Claimed returns the error for a call that another device is answering.
 func Claimed(until time.Time) *Error {
-	return &Error{Code: CallClaimed, Message: "Another device is answering the call.", Details: map[string]any{"claimed_until": until.UTC()}}
+	return With(CallClaimed, "Another device is answering the call.", map[string]any{"claimed_until": until.UTC()})
 }
 
 // Panicked returns an error for the result of recover. The runtime's own panics contain types and numbers only.

@@ -92,7 +92,7 @@ func pacedStreaming(tb testing.TB, deltas int, atLast func()) (stream func() int
 		model.unread.Done()
 	}}
 	return func() int {
-		h.server.Handler().ServeHTTP(w, request)
+		h.server.handler.ServeHTTP(w, request)
 		return w.bytes
 	}
 }

@@ -94,9 +94,7 @@ func checkMediaType(header http.Header, name string, accepted ...string) error {
 }
 
 func bodyTooLarge(most int64) error {
-	return &fault.Error{
-		Code: fault.BodyTooLarge, Message: fmt.Sprintf("The body is larger than %d MiB.", most>>20), Details: map[string]any{"max_bytes": most},
-	}
+	return fault.With(fault.BodyTooLarge, fmt.Sprintf("The body is larger than %d MiB.", most>>20), map[string]any{"max_bytes": most})
 }
 
 // refuse answers a request that failed. When much of its body may be unread, it then drains some of the rest.

@@ -42,7 +42,6 @@ func (s *calls) ClaimCall(_ context.Context, _ auth.Principal, claim chat.CallAn
 
 // newCalls is a harness whose calls are answered by the returned stand-in.
 func newCalls(t *testing.T, change ...func(*Config)) (*harness, *calls) {
-	t.Helper()
 	service := &calls{}
 	return newHarness(t, says("Nice."), append(change, func(c *Config) { service.Chat, c.Chat = c.Chat, service })...), service
 }

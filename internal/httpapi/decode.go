@@ -224,10 +224,8 @@ func (f *findings) readFreeObject(raw json.RawMessage, name string, into *map[st
 
 func (f *findings) err() error {
 	if len(f.unknown) > 0 {
-		return &fault.Error{
-			Code: fault.BadRequest, Message: fmt.Sprintf("The field %q is not known.", f.unknown[0]),
-			Details: map[string]any{"unknown_fields": f.unknown[:min(len(f.unknown), maxListed)]},
-		}
+		return fault.With(fault.BadRequest, fmt.Sprintf("The field %q is not known.", f.unknown[0]),
+			map[string]any{"unknown_fields": f.unknown[:min(len(f.unknown), maxListed)]})
 	}
 	if len(f.wrong) > 0 {
 		return invalid(f.wrong)
@@ -238,7 +236,7 @@ func (f *findings) err() error {
 // invalid names each wrong field with its fault.
 func invalid(wrong map[string]any) error {
 	first := slices.Min(slices.Collect(maps.Keys(wrong)))
-	return &fault.Error{Code: fault.ValidationFailed, Message: fmt.Sprintf("The field %s %s.", first, wrong[first]), Details: wrong}
+	return fault.With(fault.ValidationFailed, fmt.Sprintf("The field %s %s.", first, wrong[first]), wrong)
 }
 
 func shorten(name string) string {
@@ -317,7 +315,7 @@ func readQuery(values url.Values, into any) error {
 		}
 	}
 	if len(wrong) > 0 {
-		return &fault.Error{Code: fault.ValidationFailed, Message: "Some query parameters are malformed or out of range.", Details: wrong}
+		return fault.With(fault.ValidationFailed, "Some query parameters are malformed or out of range.", wrong)
 	}
 	return refused
 }

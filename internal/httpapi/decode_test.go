@@ -149,7 +149,6 @@ const longestRefusal = 256 << 10
 
 // checkRefused holds that an error is one of the contract's for what a client sent, told in bounded words.
 func checkRefused(t *testing.T, err error, codes ...fault.Code) {
-	t.Helper()
 	if err == nil {
 		return
 	}

@@ -133,7 +133,6 @@ type socket struct {
 }
 
 func (e *edge) dial() *socket {
-	e.t.Helper()
 	conn, err := (&net.Dialer{}).DialContext(e.t.Context(), "tcp", e.address)
 	require.NoError(e.t, err)
 	if e.tight {
@@ -147,7 +146,6 @@ func (e *edge) dial() *socket {
 func (s *socket) hangUp() { _ = s.conn.Close() }
 
 func (s *socket) send(text string) {
-	s.t.Helper()
 	_, err := io.WriteString(s.conn, text)
 	assert.NoError(s.t, err)
 }
@@ -169,7 +167,6 @@ func (s *socket) dribble(piece string) {
 }
 
 func (s *socket) answer() (*http.Response, string) {
-	s.t.Helper()
 	answer, err := http.ReadResponse(s.reader, nil)
 	require.NoError(s.t, err, "no answer")
 	body, err := io.ReadAll(answer.Body)

@@ -70,7 +70,6 @@ type errorBody struct {
 	Message string         `json:"message" description:"One sentence for a person."`
 	Details map[string]any `json:"details,omitempty" nullable:"false" description:"Further facts, such as the names of wrong fields."`
 
-	// Of /readyz alone.
 	Status   string   `json:"status,omitempty" description:"Of /readyz: waiting or stopping."`
 	WaitsFor []string `json:"waits_for,omitempty" nullable:"false" description:"Of /readyz: the parts that are missing."`
 }

@@ -276,7 +276,6 @@ func TestEveryErrorOfTheContract(t *testing.T) {
 }
 
 func checkErrorHeaders(t *testing.T, answer answered) {
-	t.Helper()
 	got := answer.header.Get("WWW-Authenticate")
 	assert.Equalf(t, (answer.status == 401), strings.HasPrefix(got, "Bearer"),
 		"WWW-Authenticate is %q with %d", got, answer.status)

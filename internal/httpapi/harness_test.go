@@ -49,9 +49,8 @@ type harness struct {
 
 // newHarness starts a server; change may alter its configuration.
 func newHarness(t *testing.T, model chat.Model, change ...func(*Config)) *harness {
-	t.Helper()
 	h := newQuietHarness(t, model, change...)
-	h.http = httptest.NewServer(h.server.Handler())
+	h.http = httptest.NewServer(h.server.handler)
 	t.Cleanup(func() {
 		h.closeChat() // ends open streams, for which the next line waits
 		h.http.Close()
@@ -61,7 +60,6 @@ func newHarness(t *testing.T, model chat.Model, change ...func(*Config)) *harnes
 
 // newQuietHarness is a harness that listens nowhere.
 func newQuietHarness(t testing.TB, model chat.Model, change ...func(*Config)) *harness {
-	t.Helper()
 	verifier, err := auth.New(t.Context(), auth.Settings{JWTSecret: testSecret})
 	require.NoError(t, err)
 	h := &harness{store: newMemoryStore(), metrics: metrics.New(), logs: &testkit.Log{}, user: uuid.New()}
@@ -103,7 +101,6 @@ func tokenAt(user uuid.UUID, now time.Time) string {
 
 // request makes a request of the harness's user. headers are name, value, name, value …
 func (h *harness) request(method, path, body string, headers ...string) *http.Request {
-	h.t.Helper()
 	base := "http://test"
 	if h.http != nil {
 		base = h.http.URL
@@ -156,7 +153,6 @@ func (h *harness) first(content string, headers ...string) answered {
 }
 
 func (a answered) error(t *testing.T) errorBody {
-	t.Helper()
 	var body errorBody
 	decoder := json.NewDecoder(bytes.NewReader(a.body))
 	decoder.DisallowUnknownFields()
@@ -165,7 +161,6 @@ func (a answered) error(t *testing.T) errorBody {
 }
 
 func (a answered) decode(t *testing.T, into any) {
-	t.Helper()
 	err := json.Unmarshal(a.body, into)
 	require.Truef(t, err == nil, "%v in %q", err, a.body)
 }
@@ -186,7 +181,6 @@ func marshal(value any) string {
 
 // waitFor asks until something is so that gives no signal of its own.
 func (h *harness) waitFor(what string, holds func() bool) {
-	h.t.Helper()
 	testkit.Eventually(h.t, what, holds)
 }
 
@@ -205,7 +199,6 @@ func (h *harness) places() int {
 
 // openStreams reads the gauge.
 func (h *harness) openStreams() float64 {
-	h.t.Helper()
 	return testkit.Measured(h.t, h.metrics.OpenStreams)
 }
 
@@ -298,7 +291,6 @@ func (h *harness) open(request *http.Request) *openStream {
 
 // next reads one block: an event or a comment.
 func (s *openStream) next() string {
-	s.t.Helper()
 	var block strings.Builder
 	for {
 		line, err := s.reader.ReadString('\n')

@@ -197,7 +197,6 @@ func TestResume(t *testing.T) {
 
 // lastTurn is what the store was asked to keep last.
 func (h *harness) lastTurn() chat.NewTurn {
-	h.t.Helper()
 	h.store.mu.Lock()
 	defer h.store.mu.Unlock()
 	require.True(h.t, len(h.store.turns) != 0, "no turn was stored")

@@ -303,9 +303,7 @@ func (l *streamLimiter) acquire(user uuid.UUID, what string) (release func(), er
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.most > 0 && l.open[user] >= l.most {
-		return nil, &fault.Error{
-			Code: fault.OverRequestRateLimit, Message: "Too many " + what + " are open at once.", Details: map[string]any{l.detail: l.most},
-		}
+		return nil, fault.With(fault.OverRequestRateLimit, "Too many "+what+" are open at once.", map[string]any{l.detail: l.most})
 	}
 	l.open[user]++
 	return sync.OnceFunc(func() {

@@ -57,7 +57,6 @@ func loadDocument() (*document, error) {
 
 // schema returns the schema at a place of the document, such as /components/schemas/Error.
 func (d *document) schema(t *testing.T, place string) *jsonschema.Schema {
-	t.Helper()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.compiled[place] == nil {
@@ -84,7 +83,6 @@ func (d *document) path(address string) (found string) {
 }
 
 func theDocument(t *testing.T) *document {
-	t.Helper()
 	d, err := testDocument()
 	require.NoError(t, err)
 	return d
@@ -185,7 +183,7 @@ var pathParameter = regexp.MustCompile(`:(\w+)`)
 func TestDocumentHasExactlyTheRoutesThatAreServed(t *testing.T) {
 	t.Parallel()
 	h := newQuietHarness(t, says("x"))
-	e, _ := h.server.Handler().(*echo.Echo)
+	e, _ := h.server.handler.(*echo.Echo)
 	var served, written []string
 	for _, route := range e.Routes() {
 		if route.Method == http.MethodHead {

@@ -37,7 +37,6 @@ func echoBody(w http.ResponseWriter, r *http.Request, _ auth.Principal, _ func(b
 }
 
 func (h *harness) tools(body string, headers ...string) *http.Response {
-	h.t.Helper()
 	response, err := h.http.Client().Do(h.request(http.MethodPost, pathMCP, body, headers...))
 	require.NoError(h.t, err)
 	h.t.Cleanup(func() { _ = response.Body.Close() })
@@ -166,7 +165,6 @@ func signsInAt(server, public string, clients ...string) func(*Config) {
 
 // oauthToken is a token that the harness's user gave to that client.
 func (h *harness) oauthToken(client string) string {
-	h.t.Helper()
 	now := time.Now()
 	signed, err := jwt.NewWithClaims(jwt.SigningMethodHS256, jwt.MapClaims{
 		"sub": h.user.String(), "aud": "authenticated", "role": "authenticated", "client_id": client, "scope": "email", "iat": now.Unix(),
@@ -303,7 +301,6 @@ func lets(origins ...string) func(*Config) {
 
 // preflight asks what a page may do, as a browser does before a request with a token.
 func (h *harness) preflight(path, origin, method, headers string) answered {
-	h.t.Helper()
 	request := h.request(http.MethodOptions, path, "", "Authorization", "", "Origin", origin,
 		"Access-Control-Request-Method", method, "Access-Control-Request-Headers", headers)
 	response, err := h.http.Client().Do(request)

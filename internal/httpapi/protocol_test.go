@@ -140,7 +140,6 @@ func TestUIStreamIsResumed(t *testing.T) {
 
 // until reads up to the block that holds a text.
 func (s *openStream) until(text string) {
-	s.t.Helper()
 	for {
 		if strings.Contains(s.next(), text) {
 			return
@@ -200,7 +199,7 @@ func TestCutStreamIsNotTakenForAWholeReply(t *testing.T) {
 // breaks tells whether a handler breaks the connection to a client that takes no more than the beginning.
 func breaks(h *harness, request *http.Request) (broken bool) {
 	defer func() { broken = recover() == http.ErrAbortHandler }() //nolint:errorlint // net/http compares it like this, too
-	h.server.Handler().ServeHTTP(&brittleWriter{recorder{header: http.Header{}}, 3}, request)
+	h.server.handler.ServeHTTP(&brittleWriter{recorder{header: http.Header{}}, 3}, request)
 	return false
 }
 

@@ -35,16 +35,15 @@ type keeper struct {
 }
 
 func newKeeper(t *testing.T, change ...func(*Config)) keeper {
-	t.Helper()
 	db := testkit.NewDatabase(t)
 	k := keeper{db: db, pool: testkit.NewPool(t, db.DSN)}
 	enqueued := func(context.Context, pgx.Tx, uuid.UUID) error { return nil }
 	store := postgres.NewHistory(k.pool, memory.Limits{}, postgres.Enqueue{Fold: enqueued})
-	memories := postgres.NewUserMemories(k.pool, postgres.UserMemoriesOptions{})
-	topics := postgres.NewUserTopics(k.pool, postgres.UserTopicsOptions{Settings: topics.Defaults()})
+	memories := &postgres.UserMemories{Pool: k.pool, Options: postgres.UserMemoriesOptions{}}
+	topics := &postgres.UserTopics{Pool: k.pool, Options: postgres.UserTopicsOptions{Settings: topics.Defaults()}}
 	k.files = postgres.NewTransfer(k.pool, memory.DefaultLimits(), postgres.Enqueue{Fold: enqueued}, postgres.UserMemoriesOptions{})
 	k.harness = newHarness(t, says("x"), append([]func(*Config){func(config *Config) {
-		config.History, config.Memories, config.Topics, config.Graph = store, memories, topics, postgres.NewGraph(k.pool)
+		config.History, config.Memories, config.Topics, config.Graph = store, memories, topics, &postgres.Graph{Pool: k.pool}
 		config.Transfer = transferOf(t, k.files)
 	}}, change...)...)
 	k.user = testkit.NewUser(t, db)
@@ -52,13 +51,11 @@ func newKeeper(t *testing.T, change ...func(*Config)) keeper {
 }
 
 func transferOf(t *testing.T, store transfer.Store) *transfer.Service {
-	t.Helper()
 	return transfer.New(transfer.Config{Store: store, Logger: slog.New(slog.DiscardHandler), TempDir: t.TempDir()})
 }
 
 // in returns the keeper for a subtest, with a user of its own.
 func (k keeper) in(t *testing.T) keeper {
-	t.Helper()
 	sub := *k.harness
 	sub.t, sub.user = t, testkit.NewUser(t, k.db)
 	return keeper{&sub, k.db, k.pool, k.files}
@@ -85,14 +82,12 @@ func (k keeper) newChat(body string) api.Chat {
 
 // talk stores messages as if they had been said: user, assistant, user …
 func (k keeper) talk(chatID uuid.UUID, messages int) []uuid.UUID {
-	k.t.Helper()
 	return testkit.Ask[[]uuid.UUID](k.t, k.pool, `with said as (insert into messages (chat_id, role, content)
 		select $1, case when n % 2 = 1 then 'user' else 'assistant' end, 'message ' || n from generate_series(1, $2) n order by n returning id, seq)
 		select array_agg(id order by seq) from said`, chatID, messages)
 }
 
 func (k keeper) expire(chatID uuid.UUID) {
-	k.t.Helper()
 	testkit.Exec(k.t, k.pool, "update chats set ttl_hours = 1, created_at = now() - interval '3 hours', last_message_at = now() - interval '2 hours' "+
 		"where id = $1", chatID)
 }
@@ -278,13 +273,12 @@ func TestRoutesOfMemories(t *testing.T) {
 		assert.Truef(t, done.status == c.status && strings.Contains(string(done.body), c.holds),
 			"%s: %d %.200s", c.kind, done.status, done.body)
 	}
-	k.server.config.Memories = postgres.NewUserMemories(k.pool, postgres.UserMemoriesOptions{Off: true})
+	k.server.config.Memories = &postgres.UserMemories{Pool: k.pool, Options: postgres.UserMemoriesOptions{Off: true}}
 	k.walk(ask{post, all, `{"content": "x"}`, 409, "memory_off"}, ask{post, all + "/import", `{"content": "x"}`, 409, "memory_off"}, ask{get, all, "", 200, "tea"})
 }
 
 // newTopic gives all turns of a chat to a new topic, and returns its path.
 func (k keeper) newTopic(chatID uuid.UUID, title string) string {
-	k.t.Helper()
 	testkit.Exec(k.t, k.pool, "select throughline.index_chat(id, last_seq) from chats where id = $1", chatID)
 	id := testkit.Ask[uuid.UUID](k.t, k.pool,
 		`with made as (insert into topics (chat_id, user_id, number, title, message_count, created_at, last_active_at, first_seq, last_seq)

@@ -150,11 +150,6 @@ func New(config Config) *Server {
 	return s
 }
 
-// Handler returns the handler of all routes.
-func (s *Server) Handler() http.Handler {
-	return s.handler
-}
-
 func (s *Server) router() *echo.Echo {
 	e := echo.New()
 	e.HTTPErrorHandler = s.writeError

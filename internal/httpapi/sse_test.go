@@ -54,7 +54,7 @@ func serve(h *harness, request *http.Request) <-chan *recorder {
 	done := make(chan *recorder, 1)
 	r := &recorder{header: http.Header{}}
 	go func() {
-		h.server.Handler().ServeHTTP(r, request)
+		h.server.handler.ServeHTTP(r, request)
 		done <- r
 	}()
 	return done
@@ -126,7 +126,7 @@ func TestDeltasThatWaitAreSentTogether(t *testing.T) {
 				done := make(chan struct{})
 				go func() {
 					defer close(done)
-					h.server.Handler().ServeHTTP(g, request)
+					h.server.handler.ServeHTTP(g, request)
 				}()
 				for range c.open {
 					g.room <- struct{}{}
@@ -227,7 +227,7 @@ func TestSlowReaderIsLetGo(t *testing.T) {
 	t.Parallel()
 	pieces := slices.Repeat([]string{strings.Repeat("slow ", 2_000)}, 100) // 1 MB, more than the socket buffers below
 	h := newQuietHarness(t, says(pieces...), func(c *Config) { c.WriteTimeout = 200 * time.Millisecond })
-	h.http = httptest.NewUnstartedServer(h.server.Handler())
+	h.http = httptest.NewUnstartedServer(h.server.handler)
 	h.http.Config.ConnContext = func(ctx context.Context, conn net.Conn) context.Context {
 		_ = conn.(*net.TCPConn).SetWriteBuffer(4096)
 		return ctx
@@ -255,8 +255,7 @@ const patience = 5 * time.Second
 
 // impatient serves with timeouts that are shorter than any reply.
 func impatient(t *testing.T, h *harness) {
-	t.Helper()
-	h.http = httptest.NewUnstartedServer(h.server.Handler())
+	h.http = httptest.NewUnstartedServer(h.server.handler)
 	h.http.Config.WriteTimeout, h.http.Config.ReadTimeout = patience, patience
 	h.http.Start()
 	t.Cleanup(h.http.Close)

@@ -84,7 +84,6 @@ func (k keeper) listen(body io.Reader) *openStream {
 
 // imports reads one event of an import.
 func (s *openStream) imports() (name, data string) {
-	s.t.Helper()
 	for {
 		if block, found := strings.CutPrefix(s.next(), "event: "); found {
 			name, data, _ = strings.Cut(block, "\ndata: ")

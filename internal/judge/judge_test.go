@@ -79,7 +79,6 @@ A: Good.
 
 // judged plays the cases with a model.
 func judged(t *testing.T, script testkit.Script) (*Report, error) {
-	t.Helper()
 	cases, err := parse("en", played)
 	require.NoError(t, err)
 	model := testkit.NewModel(t, script)

@@ -55,7 +55,6 @@ func TestAskKeysTheCacheWithoutTheUsersID(t *testing.T) {
 
 // choosy is a server that refuses forms of answers with this body. It passes on the form and the instructions of each call.
 func choosy(t *testing.T, status int, body string, forms ...string) (url string, calls <-chan [2]string) {
-	t.Helper()
 	sent := make(chan [2]string, 10)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var call struct {

@@ -22,7 +22,6 @@ import (
 
 // refusing is a server that does not know some fields. It passes on the names of all fields of each call.
 func refusing(t *testing.T, status int, fields ...string) (url string, calls <-chan []string) {
-	t.Helper()
 	sent := make(chan []string, 10)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var body map[string]any
@@ -128,7 +127,6 @@ func TestRequestBodyIsReleased(t *testing.T) {
 
 // ask sends a body and closes collected when the garbage collector has taken it.
 func ask(t *testing.T, url string, collected chan<- struct{}) *http.Response {
-	t.Helper()
 	body := bytes.Repeat([]byte("x"), 1<<20)
 	runtime.AddCleanup(&body[0], func(done chan<- struct{}) { close(done) }, collected)
 	c := client(t, url, 0)

@@ -29,7 +29,6 @@ import (
 const small = "text-embedding-3-small"
 
 func embedder(t *testing.T, baseURL, model string) *Embedder {
-	t.Helper()
 	e := NewEmbedder(Settings{APIKey: "sk-test", BaseURL: baseURL}, model)
 	t.Cleanup(e.Close)
 	return e

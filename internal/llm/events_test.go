@@ -47,7 +47,6 @@ func TestOddSummary(t *testing.T) {
 }
 
 func checkResult(t *testing.T, result chat.ModelResult) {
-	t.Helper()
 	for _, text := range []string{result.Model, result.ResponseID} {
 		assert.Truef(t, utf8.ValidString(text) && !strings.ContainsRune(text, 0), "%q cannot be stored", text)
 	}

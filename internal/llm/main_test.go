@@ -45,7 +45,6 @@ func question() chat.ModelRequest {
 
 // model runs the offline model for one test.
 func model(t *testing.T, script func(*offline.Request) offline.Answer) *offline.Server {
-	t.Helper()
 	server, err := offline.Start(offline.Options{Script: script})
 	require.NoError(t, err)
 	t.Cleanup(func() {
@@ -61,7 +60,6 @@ func always(answer offline.Answer) func(*offline.Request) offline.Answer {
 
 // client returns a Client for one test; an idle timeout of 0 means one longer than the test.
 func client(t *testing.T, baseURL string, idle time.Duration) *Client {
-	t.Helper()
 	if idle == 0 {
 		idle = time.Minute
 	}
@@ -77,7 +75,6 @@ type upstreamServer struct {
 }
 
 func serve(t *testing.T, handler http.HandlerFunc) *upstreamServer {
-	t.Helper()
 	u := &upstreamServer{}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		u.asked.Add(1)
@@ -154,7 +151,6 @@ func readTo(ctx context.Context, c *Client, ask chat.ModelRequest, onFirst func(
 
 // wantFault checks that an error is ours, with this code.
 func wantFault(t *testing.T, err error, want fault.Code) {
-	t.Helper()
 	assert.Truef(t, fault.CodeOf(err) == want, "ended with %v, want %s", err, want)
 }
 

@@ -96,7 +96,6 @@ func with(fields map[string]any, more ...any) map[string]any {
 
 // bodyOf returns the body of the only request.
 func bodyOf(t *testing.T, server *offline.Server) map[string]any {
-	t.Helper()
 	asked := server.Requests()
 	require.Truef(t, len(asked) == 1 && len(server.Refused()) == 0, "%d requests, refused %v", len(asked), server.Refused())
 	var body map[string]any

@@ -29,7 +29,6 @@ type asked struct {
 
 // variantOn returns the client of a variant whose server answers the calls one after the other, the last for ever.
 func variantOn(t *testing.T, variant Variant, handlers ...http.HandlerFunc) (*Client, *[]asked) {
-	t.Helper()
 	var calls []asked
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		raw, _ := io.ReadAll(r.Body)

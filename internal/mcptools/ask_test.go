@@ -19,7 +19,6 @@ const fileText = "package spline\n\nfunc Reticulate(n int) int { return n / 0 }\
 // threadAcrossTools holds that what one tool was told the next one knows: the point of it all.
 func (r *rig) threadAcrossTools() {
 	t := r.t
-	t.Helper()
 	for _, version := range []string{"", "2025-11-25", "2025-03-26"} {
 		t.Run("protocol "+version, func(t *testing.T) {
 			c := r.connectWith(r.ann, version)
@@ -62,7 +61,6 @@ func (r *rig) threadAcrossTools() {
 // says so.
 func (r *rig) threadsThatAreGone() {
 	t := r.t
-	t.Helper()
 	ann, ben := r.connect(r.ann), r.connect(r.ben)
 	foreign := ann.call("chat", args{"prompt": "The code word is osprey."}).thread()
 	expired := ben.call("chat", args{"prompt": "The code word is heron."}).thread()
@@ -190,7 +188,6 @@ func TestBusyThread(t *testing.T) {
 }
 
 func (r *rig) modelFailure() {
-	r.t.Helper()
 	r.plays.Store("Try.", offline.Answer{Text: "half of it", Fault: offline.FaultFailed, FaultAfter: 1})
 	c := r.connect(r.ann)
 	answer := c.try("chat", args{"prompt": "Try."})

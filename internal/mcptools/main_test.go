@@ -58,7 +58,6 @@ func newRig(t *testing.T, change env) *rig {
 
 // in returns the rig for a subtest, with users of its own.
 func (r *rig) in(t *testing.T) *rig {
-	t.Helper()
 	sub := *r
 	sub.t = t
 	for _, u := range []*user{&sub.ann, &sub.ben} {
@@ -130,7 +129,6 @@ func (r *rig) connect(u user) *client { return r.connectWith(u, "") }
 
 // connectWith is connect with a version of the protocol; "" for the newest.
 func (r *rig) connectWith(u user, version string) *client {
-	r.t.Helper()
 	c := &client{t: r.t, progress: make(chan *mcp.ProgressNotificationParams, 1000)}
 	program := mcp.NewClient(&mcp.Implementation{Name: "test"}, &mcp.ClientOptions{
 		ProgressNotificationHandler: func(_ context.Context, heard *mcp.ProgressNotificationClientRequest) { c.progress <- heard.Params },
@@ -156,14 +154,12 @@ type result struct {
 
 // try calls a tool and gives its result, be it an error of the tool.
 func (c *client) try(tool string, with args) result {
-	c.t.Helper()
 	found, err := c.CallTool(c.t.Context(), &mcp.CallToolParams{Name: tool, Arguments: with})
 	require.NoErrorf(c.t, err, "%s", tool)
 	return read(c.t, found)
 }
 
 func read(t *testing.T, found *mcp.CallToolResult) result {
-	t.Helper()
 	r := result{t: t, failed: found.IsError}
 	for _, content := range found.Content {
 		text, ok := content.(*mcp.TextContent)
@@ -183,7 +179,6 @@ func read(t *testing.T, found *mcp.CallToolResult) result {
 
 // call calls a tool that must not fail.
 func (c *client) call(tool string, with args) result {
-	c.t.Helper()
 	found := c.try(tool, with)
 	require.Falsef(c.t, found.failed, "%s failed: %s", tool, found.text)
 	return found
@@ -191,7 +186,6 @@ func (c *client) call(tool string, with args) result {
 
 // field is one of the structured result's.
 func (r result) field(name string) string {
-	r.t.Helper()
 	text, ok := r.content[name].(string)
 	require.Truef(r.t, ok, "there is no text %s in %v", name, r.content)
 	return text
@@ -199,7 +193,6 @@ func (r result) field(name string) string {
 
 // thread is the thread that the text and the structured result name.
 func (r result) thread() string {
-	r.t.Helper()
 	id := r.field("continuation_id")
 	assert.Truef(r.t, strings.HasSuffix(r.text, "\ncontinuation_id: "+id),
 		"the text does not end with the thread %s: %q", id, r.text)
@@ -208,7 +201,6 @@ func (r result) thread() string {
 
 // wants fails the test unless the call failed with that code and says these words.
 func (r result) wants(code string, words ...string) {
-	r.t.Helper()
 	assert.Truef(r.t, r.failed && strings.HasPrefix(r.text, code+": "), "want %s, got %v %q", code, r.failed, r.text)
 	for _, word := range words {
 		assert.Containsf(r.t, r.text, word, "%q does not say %q", r.text, word)
@@ -217,7 +209,6 @@ func (r result) wants(code string, words ...string) {
 
 // prompt is what the model got with that message.
 func (r *rig) prompt(content string) offline.Request {
-	r.t.Helper()
 	return r.model.AwaitRequest(r.t, "the model is asked", func(q offline.Request) bool {
 		return q.Kind == offline.KindReply && strings.Contains(q.Current, content)
 	})
@@ -225,24 +216,20 @@ func (r *rig) prompt(content string) offline.Request {
 
 // count reads one number from the database.
 func (r *rig) count(query string, arguments ...any) int {
-	r.t.Helper()
 	return testkit.Ask[int](r.t, r.pool, query, arguments...)
 }
 
 // stored counts what messages and replies of both users are stored.
 func (r *rig) stored() int {
-	r.t.Helper()
 	return r.count(`select count(*) from messages where user_id = any($1)`, []uuid.UUID{r.ann.id, r.ben.id})
 }
 
 // expire lets a thread expire.
 func (r *rig) expire(thread string) {
-	r.t.Helper()
 	r.do(`update chats set ttl_hours = 1, last_message_at = now() - interval '2 hours', created_at = now() - interval '3 hours' where id = $1`, thread)
 }
 
 // do runs a statement.
 func (r *rig) do(statement string, arguments ...any) {
-	r.t.Helper()
 	testkit.Exec(r.t, r.pool, statement, arguments...)
 }

@@ -69,9 +69,7 @@ func (s *Server) remember(ctx context.Context, in rememberInput) (rememberOutput
 		return rememberOutput{}, calledText(err)
 	}
 	if problem := refusals[longterm.Refused(memory.Content)]; problem != "" {
-		return rememberOutput{}, &fault.Error{
-			Code: fault.ValidationFailed, Message: "The text cannot be remembered.", Details: map[string]any{"text": problem},
-		}
+		return rememberOutput{}, fault.With(fault.ValidationFailed, "The text cannot be remembered.", map[string]any{"text": problem})
 	}
 	stored, added, err := s.Memories.AddMemory(ctx, callerOf(ctx).user, memory)
 	return rememberOutput{memoryOf(stored), !added}, err

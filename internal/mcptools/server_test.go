@@ -24,7 +24,6 @@ import (
 
 // serveAlone serves tools without the server around them, and lets everybody in.
 func serveAlone(t *testing.T, config mcptools.Config) *client {
-	t.Helper()
 	tools := mcptools.New(config)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		tools.ServeMCP(w, r, auth.Principal{UserID: uuid.New()}, func(bool) (func(), error) { return func() {}, nil })
@@ -114,7 +113,6 @@ var initialize = rpc("initialize", testkit.Body{
 
 func (r *rig) refusals() {
 	t := r.t
-	t.Helper()
 	ann := testkit.Client{T: t, Base: r.base, Token: r.ann.token}
 	call := rpc("tools/call", testkit.Body{"name": "chat", "arguments": testkit.Body{"prompt": "Hello"}})
 	for _, method := range []string{http.MethodGet, http.MethodDelete} {
@@ -139,7 +137,6 @@ func (r *rig) refusals() {
 // noSession holds that a session id opens nothing: each request is of the user whose token it brings.
 func (r *rig) noSession() {
 	t := r.t
-	t.Helper()
 	ann, ben := testkit.Client{T: t, Base: r.base, Token: r.ann.token}, testkit.Client{T: t, Base: r.base, Token: r.ben.token}
 	begin := ann.Call(http.MethodPost, "/mcp", initialize, "Accept", accepts)
 	require.Truef(t, begin.Status == http.StatusOK && begin.Header.Get("Mcp-Session-Id") == "",

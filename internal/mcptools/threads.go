@@ -62,7 +62,7 @@ func parseID(argument, id string) (uuid.UUID, error) {
 }
 
 func wrongArgument(name, problem string) error {
-	return &fault.Error{Code: fault.ValidationFailed, Details: map[string]any{name: problem}}
+	return fault.With(fault.ValidationFailed, "", map[string]any{name: problem})
 }
 
 type listThreadsInput struct {

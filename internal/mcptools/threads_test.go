@@ -58,7 +58,6 @@ func (r *rig) threadTools() {
 
 // rows are the objects of one of the structured result's lists.
 func rows(t *testing.T, r result, name string) []map[string]any {
-	t.Helper()
 	list, ok := r.content[name].([]any)
 	require.Truef(t, ok, "there is no list %s in %v", name, r.content)
 	found := make([]map[string]any, len(list))
@@ -99,7 +98,6 @@ func (r *rig) pinnedMessage() {
 
 func (r *rig) wrongArguments() {
 	t := r.t
-	t.Helper()
 	c := r.connect(r.ann)
 	for _, wrong := range []struct {
 		tool string
@@ -170,7 +168,6 @@ func (r *rig) listedTools() {
 
 // memoriesOf are the texts of a result's memories.
 func (r result) memories() []string {
-	r.t.Helper()
 	listed, ok := r.content["memories"].([]any)
 	require.Truef(r.t, ok, "no memories in %v", r.content)
 	texts := []string{}

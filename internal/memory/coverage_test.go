@@ -41,7 +41,6 @@ var sentences = []struct {
 
 // checkSentence checks that the sentence has one of the forms, with correct numbers.
 func checkSentence(t *rapid.T, sentence string, inBrief, shown, dropped int, cleared int64) {
-	t.Helper()
 	remark := fmt.Sprintf(" up to message %d was left behind", cleared)
 	require.Truef(t, strings.Contains(sentence, remark) == (cleared > 0), "cleared up to %d, but: %s", cleared, sentence)
 	switch total := inBrief + shown + dropped; {

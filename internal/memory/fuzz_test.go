@@ -30,7 +30,6 @@ var hostile = []string{
 }
 
 func seedPairs(f *testing.F) {
-	f.Helper()
 	for i, text := range hostile {
 		f.Add(text, hostile[(i+7)%len(hostile)], hostile[(i+13)%len(hostile)])
 	}
@@ -153,7 +152,6 @@ func FuzzBuild(f *testing.F) {
 // checkBudget allows a prompt over the budget only where the shortest possible tail is over it: every
 // message at the size of the note about what was omitted, and no brief.
 func checkBudget(t *testing.T, p prompt.Prompt, turns []memory.Turn, limits memory.Limits) {
-	t.Helper()
 	r := p.Receipt
 	if r.BriefTokens+r.TailTokens+r.BridgeTokens <= limits.PromptTokenBudget+limits.BridgeTokenBudget {
 		return

@@ -70,7 +70,6 @@ type goldenCase struct {
 }
 
 func parseCase(t *testing.T, given string) goldenCase {
-	t.Helper()
 	c := goldenCase{limits: memory.DefaultLimits(), texts: map[string]string{}, keys: map[string]map[string]string{}}
 	for _, s := range parseSections(t, given) {
 		switch s.name {
@@ -111,7 +110,6 @@ func parseCase(t *testing.T, given string) goldenCase {
 }
 
 func rowOf(t *testing.T, s goldenSection, seq int64) memory.Message {
-	t.Helper()
 	m := row(int64(s.number(t, "seq", int(seq))), memory.Role(s.name), s.body)
 	m.Tokens = s.number(t, "tokens", m.Tokens)
 	if status := s.keys["status"]; status != "" {
@@ -137,7 +135,6 @@ func rowOf(t *testing.T, s goldenSection, seq int64) memory.Message {
 
 // partsOf reads parts, each on a line.
 func partsOf(t *testing.T, lines string) (parts []memory.Part) {
-	t.Helper()
 	for line := range strings.SplitSeq(lines, "\n") {
 		var part memory.Part
 		require.NoErrorf(t, json.Unmarshal([]byte(line), &part), "%s", line)
@@ -148,7 +145,6 @@ func partsOf(t *testing.T, lines string) (parts []memory.Part) {
 
 // retrieved is a section that was retrieved for the question; the key items=n is 1 where it is left out.
 func retrieved(t *testing.T, s goldenSection) prompt.Section {
-	t.Helper()
 	section := prompt.Section{
 		Text: s.body, Account: prompt.Account{Name: s.name, Tokens: text.Tokens(s.body), Items: s.number(t, "items", 1)}, How: s.keys["how"],
 	}
@@ -162,7 +158,6 @@ func retrieved(t *testing.T, s goldenSection) prompt.Section {
 }
 
 func limitsOf(t *testing.T, s goldenSection) memory.Limits {
-	t.Helper()
 	d := memory.DefaultLimits()
 	return memory.Limits{
 		KRawTurns:         s.number(t, "k", d.KRawTurns),
@@ -179,7 +174,6 @@ func limitsOf(t *testing.T, s goldenSection) memory.Limits {
 }
 
 func (s goldenSection) number(t *testing.T, key string, otherwise int) int {
-	t.Helper()
 	value, ok := s.keys[key]
 	if !ok {
 		return otherwise
@@ -192,7 +186,6 @@ func (s goldenSection) number(t *testing.T, key string, otherwise int) int {
 // parseSections reads header lines and bodies. The key repeat=n writes a body n times, escaped=true
 // reads it as the inside of a Go string.
 func parseSections(t *testing.T, text string) []goldenSection {
-	t.Helper()
 	var all []goldenSection
 	for line := range strings.Lines(text) {
 		if inner, ok := strings.CutPrefix(line, "-- "); ok && strings.HasSuffix(inner, " --\n") {
@@ -214,7 +207,6 @@ func parseSections(t *testing.T, text string) []goldenSection {
 }
 
 func bodyOf(t *testing.T, s goldenSection) string {
-	t.Helper()
 	body := strings.TrimSuffix(s.body, "\n")
 	if s.keys["escaped"] == "true" {
 		read, err := strconv.Unquote(`"` + body + `"`)
@@ -257,7 +249,6 @@ func play(t *testing.T, c goldenCase) string {
 // playBuild treats rows that the brief covers as the kept messages of a hybrid chat. The key before=n is the number of
 // turns in the brief; with it the result includes the sentence about coverage.
 func playBuild(t *testing.T, c goldenCase) string {
-	t.Helper()
 	chat := memory.Chat{Settings: c.settings, Brief: c.brief, Files: c.files}
 	covered := 0
 	for covered < len(c.rows) && c.rows[covered].Seq <= c.brief.CoveredSeq && c.settings.Strategy != memory.StrategySimple {
@@ -294,7 +285,6 @@ func showPlan(p brief.Plan, summary string) string {
 }
 
 func showJSON(t *testing.T, v any) string {
-	t.Helper()
 	raw, err := json.Marshal(v)
 	require.NoError(t, err)
 	return string(raw)

@@ -79,7 +79,6 @@ func TestTurnDates(t *testing.T) {
 
 // instructions returns a reviewed text as it is in the repository.
 func instructions(t *testing.T, name string) []byte {
-	t.Helper()
 	written, err := os.ReadFile(filepath.Join("brief", "instructions", name))
 	require.NoError(t, err)
 	return written

@@ -40,27 +40,23 @@ const (
 type Part struct {
 	_    struct{} `description:"What a reply holds beside its text: reasoning, a call of a tool, the user's word about it, its result, a source."`
 	Type PartType `json:"type" enum:"reasoning,tool_call,tool_approval,tool_result,source"`
-	// At counts the characters of the reply's text before the part.
-	At int `json:"at" description:"Characters (Unicode code points) of the reply's text before it."`
+	At   int      `json:"at" description:"Characters (Unicode code points) of the reply's text before it."`
 
 	Text string `json:"text,omitempty" description:"Of reasoning: a part of its summary."`
 
 	// CallID is new in the reply for a call, and names the call of an approval and of a result.
-	CallID string `json:"call_id,omitempty" description:"Of a call, and of what belongs to it."`
-	Name   string `json:"name,omitempty" description:"Of a call: the tool's."`
-	// Arguments is an object, or a string where the model wrote no JSON.
+	CallID    string          `json:"call_id,omitempty" description:"Of a call, and of what belongs to it."`
+	Name      string          `json:"name,omitempty" description:"Of a call: the tool's."`
 	Arguments json.RawMessage `json:"arguments,omitempty" type:"object,string" description:"Of a call; a string where the model wrote no JSON object."`
 	Run       string          `json:"run,omitempty" enum:"client,server" description:"Of a call: where the tool runs."`
-	// Approval is whether the user has to approve the call.
-	Approval *bool `json:"approval,omitempty" nullable:"false" description:"Of a call: whether the user has to approve it."`
+	Approval  *bool           `json:"approval,omitempty" nullable:"false" description:"Of a call: whether the user has to approve it."`
 
 	Approved *bool  `json:"approved,omitempty" nullable:"false" description:"Of an approval."`
 	Reason   string `json:"reason,omitempty" description:"Of an approval: why it was not given."`
 
-	Status ResultStatus    `json:"status,omitempty" enum:"done,failed,denied,expired,skipped" description:"Of a result: how the call ended."`
-	Output json.RawMessage `json:"output,omitempty" type:"object,array,string,number,boolean,null" description:"Of a result: any JSON."`
-	// Truncated is whether the output was longer. Its middle is left out then.
-	Truncated bool `json:"truncated,omitempty" description:"Of a result: whether the middle of the output is left out."`
+	Status    ResultStatus    `json:"status,omitempty" enum:"done,failed,denied,expired,skipped" description:"Of a result: how the call ended."`
+	Output    json.RawMessage `json:"output,omitempty" type:"object,array,string,number,boolean,null" description:"Of a result: any JSON."`
+	Truncated bool            `json:"truncated,omitempty" description:"Of a result: whether the middle of the output is left out."`
 
 	URL   string `json:"url,omitempty" description:"Of a source."`
 	Title string `json:"title,omitempty" description:"Of a source."`

@@ -30,7 +30,6 @@ func (p *port) account(user auth.Principal) (string, error) {
 }
 
 func (p *port) mustAccount(user auth.Principal) string {
-	p.t.Helper()
 	return must(p.account(user))(p.t)
 }
 
@@ -81,7 +80,6 @@ func TestNoColumnOfAMessageStaysBehind(t *testing.T) {
 
 // alike is an account without what an import makes: each id becomes the place where it is named first.
 func alike(t reporter, text string) []string {
-	t.Helper()
 	var kept []string
 	places := map[string]string{}
 	for _, record := range records(t, text) {

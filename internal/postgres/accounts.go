@@ -13,19 +13,16 @@ import (
 )
 
 // Accounts finds and erases accounts, and keeps the list of issuers whose users have one without a row in auth.users.
-type Accounts struct{ pool *pgxpool.Pool }
-
-// NewAccounts returns the store.
-func NewAccounts(pool *pgxpool.Pool) *Accounts { return &Accounts{pool} }
+type Accounts struct{ Pool *pgxpool.Pool }
 
 // Admit returns why a user is not served here, as each transaction that names the user does.
 func (a *Accounts) Admit(ctx context.Context, user auth.Principal) error {
-	return sendAs(ctx, a.pool, user, "looking for an account", func(*pgx.Batch) {})
+	return sendAs(ctx, a.Pool, user, "looking for an account", func(*pgx.Batch) {})
 }
 
 // Erase deletes all rows of a user in one transaction and leaves a tombstone, also of one who is not known or was erased before.
 func (a *Accounts) Erase(ctx context.Context, user uuid.UUID) error {
-	_, err := try(ctx, a.pool, func(ctx context.Context, db query.DB, id uuid.UUID) (struct{}, error) {
+	_, err := try(ctx, a.Pool, func(ctx context.Context, db query.DB, id uuid.UUID) (struct{}, error) {
 		return struct{}{}, dbsqlc.EraseAccount.Run(ctx, db, id)
 	}, user)
 	return failed("erasing an account", err)
@@ -33,12 +30,12 @@ func (a *Accounts) Erase(ctx context.Context, user uuid.UUID) error {
 
 // SameIssuers reports whether the list has these issuers and no others.
 func (a *Accounts) SameIssuers(ctx context.Context, issuers []string) (bool, error) {
-	listed, err := try(ctx, a.pool, dbsqlc.ListedIssuers.One, struct{}{})
+	listed, err := try(ctx, a.Pool, dbsqlc.ListedIssuers.One, struct{}{})
 	return slices.Equal(listed, slices.Sorted(slices.Values(issuers))), failed("reading the list of issuers", err)
 }
 
 // SetIssuers makes the list equal to issuers, and reports whether it was another one.
 func (a *Accounts) SetIssuers(ctx context.Context, issuers []string) (changed bool, err error) {
-	lines, err := try(ctx, a.pool, dbsqlc.ListIssuers.One, append([]string{}, issuers...))
+	lines, err := try(ctx, a.Pool, dbsqlc.ListIssuers.One, append([]string{}, issuers...))
 	return lines > 0, failed("writing the list of issuers", err)
 }

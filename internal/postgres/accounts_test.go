@@ -13,9 +13,8 @@ import (
 
 // foreigner is a user of an issuer that is listed and is no Supabase Auth.
 func (b *bed) foreigner(subject string) auth.Principal {
-	b.t.Helper()
 	const issuer = "https://issuer.example"
-	noError(b.t, errOf(NewAccounts(b.pool).SetIssuers(b.t.Context(), []string{issuer})))
+	noError(b.t, errOf((&Accounts{Pool: b.pool}).SetIssuers(b.t.Context(), []string{issuer})))
 	claims, err := json.Marshal(map[string]string{"iss": issuer, "sub": subject, "role": "authenticated"})
 	noError(b.t, err)
 	return auth.Principal{UserID: auth.ForeignUser(issuer, subject), Claims: string(claims)}
@@ -23,7 +22,6 @@ func (b *bed) foreigner(subject string) auth.Principal {
 
 // rowsOf counts the rows of a user in all tables that have users.
 func (b *bed) rowsOf(user uuid.UUID) map[string]int {
-	b.t.Helper()
 	found := map[string]int{}
 	for _, table := range ask[[]string](b, `select array_agg(c.oid::regclass::text) from pg_attribute a join pg_class c on c.oid = a.attrelid
 		where a.attname = 'user_id' and c.relkind = 'r' and c.relnamespace in ('public'::regnamespace, 'throughline'::regnamespace)`) {
@@ -39,7 +37,7 @@ func (b *bed) rowsOf(user uuid.UUID) map[string]int {
 func TestEraseLeavesOnlyATombstone(t *testing.T) {
 	t.Parallel()
 	b := newOwnBed(t)
-	accounts := NewAccounts(b.pool)
+	accounts := &Accounts{Pool: b.pool}
 	for name, user := range map[string]auth.Principal{"with a login": b.user, "of another issuer": b.foreigner("user_2x")} {
 		b.user = user
 		chatID := b.newChat(2)
@@ -69,7 +67,7 @@ func TestEraseLeavesOnlyATombstone(t *testing.T) {
 func TestFirstRowWhileTheAccountIsErased(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
-	accounts := NewAccounts(b.pool)
+	accounts := &Accounts{Pool: b.pool}
 	const insert = "insert into chats (user_id) values ($1)"
 	tx := b.begin()
 	mustExec(t, tx, insert, b.user.UserID)
@@ -98,7 +96,7 @@ func TestFirstRowWhileTheLoginGoes(t *testing.T) {
 func TestListOfIssuers(t *testing.T) {
 	t.Parallel()
 	b := newOwnBed(t)
-	accounts := NewAccounts(b.pool)
+	accounts := &Accounts{Pool: b.pool}
 	for _, step := range []struct {
 		list    []string
 		changed bool

@@ -14,24 +14,19 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Briefs is the store of briefs and their revisions.
+// Briefs is the store of briefs and their revisions. A commit also indexes the turns that the brief covers then.
 type Briefs struct {
-	pool   *pgxpool.Pool
-	insert Insert
+	Pool   *pgxpool.Pool
+	Insert Insert
 }
 
 var _ brief.Store = (*Briefs)(nil)
-
-// NewBriefs returns the store. A commit also indexes the turns that the brief covers then.
-func NewBriefs(pool *pgxpool.Pool, insert Insert) *Briefs {
-	return &Briefs{pool: pool, insert: insert}
-}
 
 // Read reads what a fold needs.
 func (b *Briefs) Read(ctx context.Context, chatID uuid.UUID, maxMessages int) (brief.Snapshot, bool, error) {
 	var s brief.Snapshot
 	found := false
-	owner, err := sendAsOwner(ctx, b.pool, chatID, "read brief", func(batch *pgx.Batch) {
+	owner, err := sendAsOwner(ctx, b.Pool, chatID, "read brief", func(batch *pgx.Batch) {
 		s, found = brief.Snapshot{}, false
 		dbsqlc.ReadFold.Read(batch, chatID, func(row dbsqlc.ReadFoldRow) { s, found = snapshot(row), true })
 		dbsqlc.ReadFoldable.Read(batch, dbsqlc.ReadFoldableParams{ChatID: chatID, MaxRows: maxMessages}, messages(&s.Messages))
@@ -59,7 +54,7 @@ func snapshot(row dbsqlc.ReadFoldRow) brief.Snapshot {
 
 // Settle notes that there is nothing to fold until the buffer changes, if it is as it was planned from.
 func (b *Briefs) Settle(ctx context.Context, chatID uuid.UUID, planned brief.Counters) error {
-	_, err := sendAsOwner(ctx, b.pool, chatID, "settle fold", func(batch *pgx.Batch) {
+	_, err := sendAsOwner(ctx, b.Pool, chatID, "settle fold", func(batch *pgx.Batch) {
 		dbsqlc.LockOwnBrief.Queue(batch, chatID)
 		dbsqlc.SettleFold.Queue(batch, dbsqlc.SettleFoldParams{
 			ChatID: chatID, PlannedTokens: planned.PendingTokens, PlannedTurns: planned.PendingTurns,
@@ -70,7 +65,7 @@ func (b *Briefs) Settle(ctx context.Context, chatID uuid.UUID, planned brief.Cou
 
 // PutOff puts a fold off, unless a message has changed since it was planned.
 func (b *Briefs) PutOff(ctx context.Context, change brief.Change, failure string, delay work.Delay) (times int, wait time.Duration, err error) {
-	err = inTx(ctx, b.pool, func(tx pgx.Tx) error {
+	err = inTx(ctx, b.Pool, func(tx pgx.Tx) error {
 		times, wait = 0, 0
 		planned, row := false, dbsqlc.PutOffWorkRow{}
 		batch := &pgx.Batch{}
@@ -98,7 +93,7 @@ func (b *Briefs) SaveDraft(ctx context.Context, change brief.Change) (bool, erro
 	if err != nil {
 		return false, failed("save draft", err)
 	}
-	return committed("save draft", inTx(ctx, b.pool, func(tx pgx.Tx) error {
+	return committed("save draft", inTx(ctx, b.Pool, func(tx pgx.Tx) error {
 		planned, held := false, false
 		batch := &pgx.Batch{}
 		dbsqlc.ActAsChatOwner.Queue(batch, change.ChatID)
@@ -130,14 +125,14 @@ func (b *Briefs) Commit(ctx context.Context, change brief.Change, due func(after
 	if err != nil {
 		return false, failed("commit brief", err)
 	}
-	err = sendInTx(ctx, b.pool, batch, func(tx pgx.Tx) error {
+	err = sendInTx(ctx, b.Pool, batch, func(tx pgx.Tx) error {
 		switch {
 		case len(after) == 0 || !held:
 			return errOvertaken
 		case !due(after[0]):
 			return nil
 		}
-		return b.insert(ctx, tx, work.Job{Name: work.FoldBrief, ChatID: change.ChatID, Priority: change.Priority})
+		return b.Insert(ctx, tx, work.Job{Name: work.FoldBrief, ChatID: change.ChatID, Priority: change.Priority})
 	})
 	return committed("commit brief", err)
 }

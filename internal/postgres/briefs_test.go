@@ -64,13 +64,13 @@ func TestCommitIsOneTransaction(t *testing.T) {
 	change.JobID = ask[int64](b, `insert into river.river_job (kind, queue, max_attempts, args, state) values ('fold_brief', 'memory', 1, '{}',
 		'running') returning id`)
 	broken := errors.New("no next job")
-	briefs := NewBriefs(b.pool, func(ctx context.Context, tx pgx.Tx, job work.Job) error {
+	briefs := &Briefs{Pool: b.pool, Insert: func(ctx context.Context, tx pgx.Tx, job work.Job) error {
 		var role string
 		if err := tx.QueryRow(ctx, "select current_user").Scan(&role); err != nil || role != "postgres" || job.ChatID != chatID {
 			t.Errorf("it runs as %s, %v, for %+v", role, err, job)
 		}
 		return broken
-	})
+	}}
 	_, err := briefs.Commit(t.Context(), change, func(brief.Counters) bool { return true })
 	assert.ErrorIsf(t, err, broken, "commit: %v", err)
 	got := b.brief(chatID)
@@ -112,14 +112,13 @@ func (c *trips) since() string {
 
 // countTrips counts the round trips of the stores of turns and briefs from now on.
 func (b *bed) countTrips() *trips {
-	b.t.Helper()
 	counted := &trips{}
 	config, _, err := ParseDSN(b.db.DSN)
 	require.NoError(b.t, err)
 	config.ConnConfig.Tracer = counted
 	pool := must(pgxpool.NewWithConfig(b.t.Context(), config))(b.t)
 	b.t.Cleanup(pool.Close)
-	b.briefs, b.work, b.turns.pool = NewBriefs(pool, noJob), NewWork(pool), pool
+	b.briefs, b.work, b.turns.pool = &Briefs{Pool: pool, Insert: noJob}, &Work{Pool: pool}, pool
 	return counted
 }
 
@@ -167,7 +166,6 @@ func TestDeletionRaces(t *testing.T) {
 
 // awaitBlocked waits until that many backends of the test's database wait for a lock.
 func (b *bed) awaitBlocked(n int) {
-	b.t.Helper()
 	testkit.Eventually(b.t, "somebody waits for a lock", func() bool {
 		return b.count(`pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`) >= n
 	})
@@ -189,7 +187,6 @@ func (b *bed) waitsFor(tx pgx.Tx, call func() error, last ...func()) error {
 
 // together makes so many calls at once, which must succeed.
 func together(t testing.TB, calls int, call func(n int) error) {
-	t.Helper()
 	failed := make([]error, calls)
 	var all sync.WaitGroup
 	for n := range failed {
@@ -200,13 +197,11 @@ func together(t testing.TB, calls int, call func(n int) error) {
 }
 
 func (s shelf) clear(chatID uuid.UUID) api.Cleared {
-	s.t.Helper()
 	return must(s.ClearChat(s.t.Context(), s.user, chatID))(s.t)
 }
 
 // lastRevision returns kind, range, turns and summary of a chat's latest revision.
 func (s shelf) lastRevision(chatID uuid.UUID) string {
-	s.t.Helper()
 	return ask[string](s, `select concat_ws(' ', version, kind, seq_from, seq_to, turns, '"' || global_summary || '"', prompt_mode, prompt_ref, model = '')
 		from conversation_brief_revisions where chat_id = $1 order by version desc limit 1`, chatID)
 }
@@ -250,7 +245,6 @@ func TestClearedChatBeginsAnew(t *testing.T) {
 
 // revisions reads one page, as a line for each version, and whether there are more.
 func (s shelf) revisions(chatID uuid.UUID, query api.BriefRevisionsQuery) (lines string, more bool) {
-	s.t.Helper()
 	page := must(s.ListBriefRevisions(s.t.Context(), s.user, chatID, query))(s.t)
 	var all []string
 	for _, r := range page.Revisions {

@@ -58,7 +58,6 @@ func (b *bed) missingTurns(c memory.Chat, p prompt.Prompt) (missing int) {
 
 // randomChat stores turns as they may be: long, blank or without a reply, with rows of tools, replies that were replaced, and kept messages.
 func (b *bed) randomChat(random *rand.Rand) uuid.UUID {
-	b.t.Helper()
 	strategy := []string{"simple", "summary", "hybrid"}[random.IntN(3)]
 	id := ask[uuid.UUID](b, "insert into chats (user_id, memory_strategy) values ($1, $2) returning id", b.user.UserID, strategy)
 	var roles, texts, ids, questions []string

@@ -36,13 +36,11 @@ func unanswered(at int, id string, how memory.ResultStatus) memory.Part {
 
 // asJSON is how parts are stored.
 func asJSON(t *testing.T, parts ...memory.Part) string {
-	t.Helper()
 	return string(must(json.Marshal(parts))(t))
 }
 
 // change changes a turn's reply, and returns what it was.
 func (b *bed) change(turn chat.NewTurn, change chat.ReplyChange) (was chat.LockedReply) {
-	b.t.Helper()
 	noError(b.t, b.turns.ChangeReply(b.t.Context(), b.user, turn.MessageID, func(locked *chat.LockedReply) (chat.ReplyChange, error) {
 		was = *locked
 		return change, nil
@@ -76,7 +74,6 @@ func goOn(server uuid.UUID) chat.ReplyChange {
 
 // counters are those that a reply counts in: its tokens, those pending, the edits, up to where the chat is indexed, and the hidden rows.
 func (b *bed) counters(turn chat.NewTurn) string {
-	b.t.Helper()
 	return ask[string](b, `select format('tokens %s, pending %s, edits %s, indexed %s, hidden %s',
 		  (select token_count from messages where id = $1),
 		  b.pending_tokens - (select sum(token_count) from messages where chat_id = b.chat_id and id <> $1 and superseded_by is null),

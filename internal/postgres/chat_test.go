@@ -32,7 +32,6 @@ func contents(messages []memory.Message) string {
 
 // say stores a message, as SQL by hand does.
 func (b *bed) say(chatID uuid.UUID, role, content string) uuid.UUID {
-	b.t.Helper()
 	return ask[uuid.UUID](b, "insert into messages (chat_id, role, content, token_count) values ($1, $2, $3, $4) returning id", chatID, role, content,
 		text.Tokens(content))
 }
@@ -407,7 +406,7 @@ func TestUsage(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	var log bytes.Buffer
-	usage := NewUsage(b.server, slog.New(slog.NewTextHandler(&log, nil)))
+	usage := &Usage{Pool: b.server, Logger: slog.New(slog.NewTextHandler(&log, nil))}
 	chat := b.newChat(1)
 	for _, one := range []work.Spent{
 		{Purpose: "extract", Model: "m", UserID: b.user.UserID, ChatID: chat, InputTokens: 90, CachedTokens: 64, OutputTokens: 7},

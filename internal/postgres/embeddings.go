@@ -16,19 +16,11 @@ import (
 )
 
 // Embeddings keeps the state of the models that make vectors.
-type Embeddings struct {
-	pool       *pgxpool.Pool
-	dimensions int
-}
-
-// NewEmbeddings returns the store. dimensions is the number asked of the model.
-func NewEmbeddings(pool *pgxpool.Pool, dimensions int) *Embeddings {
-	return &Embeddings{pool: pool, dimensions: dimensions}
-}
+type Embeddings struct{ Pool *pgxpool.Pool }
 
 // ReadScale returns a model's scale, and false if it was not measured yet.
 func (e *Embeddings) ReadScale(ctx context.Context, model string) (recall.Scale, bool, error) {
-	rows, err := try(ctx, e.pool, dbsqlc.ReadScale.All, model)
+	rows, err := try(ctx, e.Pool, dbsqlc.ReadScale.All, model)
 	if err != nil || len(rows) == 0 {
 		return recall.Scale{}, false, failed("read scale", err)
 	}
@@ -37,32 +29,26 @@ func (e *Embeddings) ReadScale(ctx context.Context, model string) (recall.Scale,
 
 // SaveScale keeps a scale unless there is one of the same list of sentences.
 func (e *Embeddings) SaveScale(ctx context.Context, model string, scale recall.Scale) error {
-	return failed("save scale", retry(ctx, e.pool, func() error {
-		return dbsqlc.SaveScale.Run(ctx, e.pool, dbsqlc.SaveScaleParams{
-			Model: model, Dims: e.dimensions, UnrelatedP50: scale.P50, UnrelatedP99: scale.P99, Languages: scale.Languages, Sentences: scale.List,
+	return failed("save scale", retry(ctx, e.Pool, func() error {
+		return dbsqlc.SaveScale.Run(ctx, e.Pool, dbsqlc.SaveScaleParams{
+			Model: model, Dims: recall.VectorSize, UnrelatedP50: scale.P50, UnrelatedP99: scale.P99, Languages: scale.Languages, Sentences: scale.List,
 		})
 	}))
 }
 
 // TurnVectors keeps the vectors of turns, with the rights of their chat's owner.
-type TurnVectors struct{ pool *pgxpool.Pool }
+type TurnVectors struct{ Pool *pgxpool.Pool }
 
 // MemoryVectors keeps the vectors of memories, with the rights of their user.
-type MemoryVectors struct{ pool *pgxpool.Pool }
+type MemoryVectors struct{ Pool *pgxpool.Pool }
 
 var _, _ recall.VectorStore = (*TurnVectors)(nil), (*MemoryVectors)(nil)
-
-// NewTurnVectors returns the store.
-func NewTurnVectors(pool *pgxpool.Pool) *TurnVectors { return &TurnVectors{pool} }
-
-// NewMemoryVectors returns the store.
-func NewMemoryVectors(pool *pgxpool.Pool) *MemoryVectors { return &MemoryVectors{pool} }
 
 // Bare returns turns without a vector of the model.
 func (v *TurnVectors) Bare(ctx context.Context, chatID uuid.UUID, model string, after recall.Bare, most int) ([]recall.Bare, recall.For, error) {
 	var turns []recall.Bare
 	var messages [][]memory.Message
-	owner, err := sendAsOwner(ctx, v.pool, chatID, "read turns without vectors", func(batch *pgx.Batch) {
+	owner, err := sendAsOwner(ctx, v.Pool, chatID, "read turns without vectors", func(batch *pgx.Batch) {
 		turns, messages = nil, nil
 		params := dbsqlc.ReadBareTurnsParams{ChatID: chatID, Model: model, AfterSeq: after.Seq, Most: most}
 		dbsqlc.ReadBareTurns.Read(batch, params, func(row dbsqlc.ReadBareTurnsRow) {
@@ -87,7 +73,7 @@ func (v *TurnVectors) Save(ctx context.Context, chatID uuid.UUID, model string, 
 		params.Embeddings = append(params.Embeddings, vectorText(m.Vector))
 	}
 	var saved int64
-	_, err := sendAsOwner(ctx, v.pool, chatID, "save vectors", func(batch *pgx.Batch) {
+	_, err := sendAsOwner(ctx, v.Pool, chatID, "save vectors", func(batch *pgx.Batch) {
 		dbsqlc.LockOwnBrief.Queue(batch, chatID)
 		dbsqlc.SaveVectors.Queue(batch, params).Exec(counts(&saved))
 	})
@@ -97,7 +83,7 @@ func (v *TurnVectors) Save(ctx context.Context, chatID uuid.UUID, model string, 
 // Finish completes a job, unless the chat has turns without a vector of the model. Whoever indexes turns waits for the
 // lock of the brief.
 func (v *TurnVectors) Finish(ctx context.Context, chatID uuid.UUID, model string, jobID int64, output any) (bool, error) {
-	return finishUnless(ctx, v.pool, jobID, output, func(batch *pgx.Batch, bare *bool) {
+	return finishUnless(ctx, v.Pool, jobID, output, func(batch *pgx.Batch, bare *bool) {
 		dbsqlc.ActAsChatOwner.Queue(batch, chatID)
 		dbsqlc.LockOwnBrief.Queue(batch, chatID)
 		params := dbsqlc.ReadBareTurnsParams{ChatID: chatID, Model: model, Most: 1}
@@ -130,7 +116,7 @@ func finishUnless(ctx context.Context, pool *pgxpool.Pool, jobID int64, output a
 
 // Owners returns chats with turns without a vector of the model.
 func (v *TurnVectors) Owners(ctx context.Context, model string, most int) (fresh, outdated []uuid.UUID, err error) {
-	return owners(dbsqlc.FindBareChats.All(ctx, v.pool, dbsqlc.FindBareChatsParams{Model: model, Most: most}))
+	return owners(dbsqlc.FindBareChats.All(ctx, v.Pool, dbsqlc.FindBareChatsParams{Model: model, Most: most}))
 }
 
 // owners returns those of things without any vector, and those of things with vectors of another model.
@@ -148,7 +134,7 @@ func owners(rows []dbsqlc.FindBareChatsRow, err error) (fresh, outdated []uuid.U
 // Bare returns memories without a vector of the model.
 func (v *MemoryVectors) Bare(ctx context.Context, userID uuid.UUID, model string, after recall.Bare, most int) ([]recall.Bare, recall.For, error) {
 	var bare []recall.Bare
-	err := sendAsRemembered(ctx, v.pool, userID, "read memories without vectors", func(batch *pgx.Batch) {
+	err := sendAsRemembered(ctx, v.Pool, userID, "read memories without vectors", func(batch *pgx.Batch) {
 		bare = nil
 		params := dbsqlc.ReadBareMemoriesParams{After: after.ID, Model: model, Most: most}
 		dbsqlc.ReadBareMemories.Read(batch, params, func(row dbsqlc.ReadBareMemoriesRow) {
@@ -166,7 +152,7 @@ func (v *MemoryVectors) Save(ctx context.Context, userID uuid.UUID, model string
 		params.Embeddings = append(params.Embeddings, vectorText(m.Vector))
 	}
 	var saved int64
-	err := sendAsRemembered(ctx, v.pool, userID, "save vectors of memories", func(batch *pgx.Batch) {
+	err := sendAsRemembered(ctx, v.Pool, userID, "save vectors of memories", func(batch *pgx.Batch) {
 		dbsqlc.LockMemoryOwner.Queue(batch, struct{}{}) // who writes to memories of a user waits for the others
 		dbsqlc.SaveMemoryVectors.Queue(batch, params).Exec(counts(&saved))
 	})
@@ -175,7 +161,7 @@ func (v *MemoryVectors) Save(ctx context.Context, userID uuid.UUID, model string
 
 // Finish completes a job, unless the user has memories without a vector of the model.
 func (v *MemoryVectors) Finish(ctx context.Context, userID uuid.UUID, model string, jobID int64, output any) (bool, error) {
-	return finishUnless(ctx, v.pool, jobID, output, func(batch *pgx.Batch, bare *bool) {
+	return finishUnless(ctx, v.Pool, jobID, output, func(batch *pgx.Batch, bare *bool) {
 		dbsqlc.ActAsMemoryOwner.Queue(batch, userID)
 		dbsqlc.LockMemoryOwner.Queue(batch, struct{}{})
 		params := dbsqlc.ReadBareMemoriesParams{Model: model, Most: 1}
@@ -185,7 +171,7 @@ func (v *MemoryVectors) Finish(ctx context.Context, userID uuid.UUID, model stri
 
 // Owners returns users with memories without a vector of the model.
 func (v *MemoryVectors) Owners(ctx context.Context, model string, most int) (fresh, outdated []uuid.UUID, err error) {
-	return owners(dbsqlc.FindBareMemoryUsers.All(ctx, v.pool, dbsqlc.FindBareMemoryUsersParams{Model: model, Most: most}))
+	return owners(dbsqlc.FindBareMemoryUsers.All(ctx, v.Pool, dbsqlc.FindBareMemoryUsersParams{Model: model, Most: most}))
 }
 
 // vectorText writes a vector as pgvector reads it. None is written as zeros, which are near to nothing: the turn is done.
@@ -209,21 +195,18 @@ func vectorText(vector []float32) string {
 
 // CountBareTurns returns how many indexed turns have no vector of the model; more than 100 000 are not counted.
 func (e *Embeddings) CountBareTurns(ctx context.Context, model string) (int, error) {
-	turns, err := dbsqlc.CountBareTurns.One(ctx, e.pool, model)
+	turns, err := dbsqlc.CountBareTurns.One(ctx, e.Pool, model)
 	return int(turns), failed("count turns without vectors", err)
 }
 
 // TurnIndex keeps the index of recall complete. Folds index the turns that they cover, and triggers the edited or deleted ones.
-type TurnIndex struct{ pool *pgxpool.Pool }
-
-// NewTurnIndex returns the store.
-func NewTurnIndex(pool *pgxpool.Pool) *TurnIndex { return &TurnIndex{pool} }
+type TurnIndex struct{ Pool *pgxpool.Pool }
 
 // RunIndexTurns indexes what a chat's index lacks, at most 500 messages of it, and completes the job, if there is one, in the
 // same transaction: whoever adds a turn waits for the lock of the brief, and may insert the next job then. It may run twice and
 // beside others.
 func (x *TurnIndex) RunIndexTurns(ctx context.Context, chatID uuid.UUID, jobID int64) error {
-	_, err := sendAsOwner(ctx, x.pool, chatID, "index turns", func(batch *pgx.Batch) {
+	_, err := sendAsOwner(ctx, x.Pool, chatID, "index turns", func(batch *pgx.Batch) {
 		dbsqlc.LockOwnBrief.Queue(batch, chatID)
 		dbsqlc.IndexTurns.Queue(batch, dbsqlc.IndexTurnsParams{ChatID: chatID})
 		queueActAsServer(batch)
@@ -240,7 +223,7 @@ const restedAtOnce = 20
 func (x *TurnIndex) IndexRested(ctx context.Context, rest, patience time.Duration) (indexed int, err error) {
 	for deadline := time.Now().Add(patience); err == nil && time.Now().Before(deadline); {
 		var chats int
-		chats, err = dbsqlc.IndexRestedChats.One(ctx, x.pool, dbsqlc.IndexRestedChatsParams{RestSeconds: rest.Seconds(), Most: restedAtOnce})
+		chats, err = dbsqlc.IndexRestedChats.One(ctx, x.Pool, dbsqlc.IndexRestedChatsParams{RestSeconds: rest.Seconds(), Most: restedAtOnce})
 		if indexed += chats; chats == 0 {
 			break
 		}

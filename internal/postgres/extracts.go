@@ -31,7 +31,7 @@ var _ api.Extractor = (*Extracts)(nil)
 
 // NewExtracts returns the store. Without enqueue.Extract nothing is extracted.
 func NewExtracts(pool *pgxpool.Pool, enqueue Enqueue) *Extracts {
-	return &Extracts{pool: pool, enqueue: enqueue, usage: NewUsage(pool, nil), flights: map[userChat]*flight{}, waiting: map[uuid.UUID]chan struct{}{}}
+	return &Extracts{pool: pool, enqueue: enqueue, usage: &Usage{Pool: pool}, flights: map[userChat]*flight{}, waiting: map[uuid.UUID]chan struct{}{}}
 }
 
 // EnqueueSoon has a user's other chats read at once instead of later, because the user begins the next one.

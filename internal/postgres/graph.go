@@ -14,15 +14,12 @@ import (
 )
 
 // Graph reads and writes the graph of what users' memories are about.
-type Graph struct{ pool *pgxpool.Pool }
+type Graph struct{ Pool *pgxpool.Pool }
 
 var (
 	_ api.Graph   = (*Graph)(nil)
 	_ graph.Store = (*Graph)(nil)
 )
-
-// NewGraph returns the store.
-func NewGraph(pool *pgxpool.Pool) *Graph { return &Graph{pool: pool} }
 
 // mostEdges is how many relationships one answer has, and half of how many entities.
 const mostEdges = 500
@@ -31,7 +28,7 @@ const mostEdges = 500
 func (g *Graph) ReadGraph(ctx context.Context, user auth.Principal, query api.GraphQuery) (graph.Answer, error) {
 	params := graphParams(query)
 	var answer graph.Answer
-	err := sendAs(ctx, g.pool, user, "read graph", func(batch *pgx.Batch) {
+	err := sendAs(ctx, g.Pool, user, "read graph", func(batch *pgx.Batch) {
 		answer = graph.Answer{Entities: []graph.Node{}, Relationships: []graph.Edge{}}
 		dbsqlc.ReadGraph.Read(batch, params, func(row dbsqlc.ReadGraphRow) {
 			if row.Kind == "node" {
@@ -73,7 +70,7 @@ func graphParams(query api.GraphQuery) dbsqlc.ReadGraphParams {
 
 // NextUser returns a user who has memories without a graph.
 func (g *Graph) NextUser(ctx context.Context, but []uuid.UUID) (uuid.UUID, error) {
-	users, err := try(ctx, g.pool, dbsqlc.NextGraphUser.All, append([]uuid.UUID{}, but...))
+	users, err := try(ctx, g.Pool, dbsqlc.NextGraphUser.All, append([]uuid.UUID{}, but...))
 	if err != nil || len(users) == 0 {
 		return uuid.Nil, failed("find users without a graph", err)
 	}
@@ -83,7 +80,7 @@ func (g *Graph) NextUser(ctx context.Context, but []uuid.UUID) (uuid.UUID, error
 // Unlinked returns memories without a graph, with the rights of their user.
 func (g *Graph) Unlinked(ctx context.Context, user uuid.UUID, most int) ([]graph.Memory, error) {
 	var memories []graph.Memory
-	err := sendAsRemembered(ctx, g.pool, user, "read memories without a graph", func(batch *pgx.Batch) {
+	err := sendAsRemembered(ctx, g.Pool, user, "read memories without a graph", func(batch *pgx.Batch) {
 		dbsqlc.ReadUnlinked.Read(batch, most, all(&memories))
 	})
 	return memories, err
@@ -124,7 +121,7 @@ func (g *Graph) link(ctx context.Context, user uuid.UUID, memories []graph.Memor
 		params.Entities, params.Relationships = append(params.Entities, string(entities)), append(params.Relationships, string(relationships))
 	}
 	var linked int64
-	err := sendAsRemembered(ctx, g.pool, user, "link memories", func(batch *pgx.Batch) {
+	err := sendAsRemembered(ctx, g.Pool, user, "link memories", func(batch *pgx.Batch) {
 		dbsqlc.LockMemoryOwner.Queue(batch, struct{}{})
 		dbsqlc.LinkMemories.Queue(batch, params).Exec(counts(&linked))
 	})

@@ -12,7 +12,6 @@ import (
 )
 
 func (b *bed) wantLinked(user auth.Principal, want int) {
-	b.t.Helper()
 	testkit.Want(b.t, b.pool, want, "select count(*) from memories where user_id = $1 and graph_version is not null", user.UserID)
 }
 

@@ -25,7 +25,6 @@ import (
 
 // asWorker runs statements as a job of the user.
 func (b *bed) asWorker(user auth.Principal, work func(tx pgx.Tx)) {
-	b.t.Helper()
 	tx := b.begin()
 	mustExec(b.t, tx, `select set_config('request.jwt.claims', json_build_object('sub', $1::text)::text, true), set_config('request.jwt.claim.sub',
 		$1::text, true),
@@ -50,7 +49,6 @@ func said(words ...string) graph.Found {
 }
 
 func (b *bed) link(user auth.Principal, memory uuid.UUID, words ...string) {
-	b.t.Helper()
 	found := said(words...)
 	entities, _ := json.Marshal(found.Entities)
 	relationships, _ := json.Marshal(found.Relationships)
@@ -62,7 +60,6 @@ func (b *bed) link(user auth.Principal, memory uuid.UUID, words ...string) {
 
 // linked stores a memory and links it.
 func (b *bed) linked(content string, words ...string) uuid.UUID {
-	b.t.Helper()
 	memory := b.wrote(b.user, content)
 	b.link(b.user, memory, words...)
 	return memory
@@ -70,9 +67,8 @@ func (b *bed) linked(content string, words ...string) uuid.UUID {
 
 // graph reads "User likes Neovim", or "was User likes Neovim", and "Neovim/tool 2".
 func (b *bed) graph(query api.GraphQuery) []string {
-	b.t.Helper()
 	noError(b.t, api.Check(&query))
-	answer := must(NewGraph(b.server).ReadGraph(b.t.Context(), b.user, query))(b.t)
+	answer := must((&Graph{Pool: b.server}).ReadGraph(b.t.Context(), b.user, query))(b.t)
 	words := []string{}
 	for _, edge := range answer.Relationships {
 		was := ""
@@ -292,13 +288,12 @@ func likes(question work.Question) (string, error) {
 
 // update runs update_memory_graph once, with an engine that asks a function.
 func (b *bed) update(asker askerFunc) (graph.Report, error) {
-	b.t.Helper()
 	return b.grapher(asker).UpdateGraph(b.t.Context(), time.Minute)
 }
 
 func (b *bed) grapher(asker askerFunc) *graph.Engine {
 	return &graph.Engine{
-		Store: NewGraph(b.pool), Leases: b.work, Asker: asker, Model: "test-1", Metrics: metrics.New(), Logger: (&testkit.Log{}).Logger(),
+		Store: &Graph{Pool: b.pool}, Leases: b.work, Asker: asker, Model: "test-1", Metrics: metrics.New(), Logger: (&testkit.Log{}).Logger(),
 	}
 }
 

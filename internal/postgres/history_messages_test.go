@@ -32,7 +32,6 @@ func (s shelf) turnWithFiles(content string, files ...string) chat.NewTurn {
 
 // bring adds files to a turn's message.
 func (s shelf) bring(turn chat.NewTurn, files ...string) {
-	s.t.Helper()
 	for i := 0; i < len(files); i += 2 {
 		hash := sha256.Sum256([]byte(files[i+1]))
 		s.exec(`insert into chat_files (chat_id, user_id, sha256, content, token_count) values ($1, $2, $3, $4, 7) on conflict do nothing`,
@@ -43,7 +42,6 @@ func (s shelf) bring(turn chat.NewTurn, files ...string) {
 }
 
 func (s shelf) files(chatID uuid.UUID, query api.FilesQuery) []api.File {
-	s.t.Helper()
 	return must(s.ListFiles(s.t.Context(), s.user, chatID, query))(s.t).Files
 }
 
@@ -171,7 +169,6 @@ func TestPruningMeetsANewMessage(t *testing.T) {
 
 // titled creates chats named 1, 2, 3 …, each with its last activity that many minutes ago.
 func (s shelf) titled(many int) {
-	s.t.Helper()
 	s.exec(`insert into chats (user_id, title, created_at, tags)
 		select $1, n::text, now() - make_interval(mins => n), case when n % 3 = 0 then '{third,x}'::text[] else '{}' end from generate_series(1,
 		  $2) n`, s.user.UserID, many)
@@ -179,7 +176,6 @@ func (s shelf) titled(many int) {
 
 // pages reads all pages. It calls between before each page but the first.
 func (s shelf) pages(query api.ListQuery, between func(page int)) []string {
-	s.t.Helper()
 	var all []string
 	for n := 1; ; n++ {
 		page := s.list(query)

@@ -70,20 +70,17 @@ func (s shelf) ListMessages(ctx context.Context, user auth.Principal, chatID uui
 
 // create makes a chat of the bed's user.
 func (s shelf) create(chat api.NewChat) api.Chat {
-	s.t.Helper()
 	return must(s.CreateChat(s.t.Context(), s.user, chat))(s.t)
 }
 
 // age moves a chat's last activity into the past.
 func (s shelf) age(chatID uuid.UUID, by string) {
-	s.t.Helper()
 	s.exec("update chats set created_at = created_at - $2::interval, last_message_at = last_message_at - $2::interval, revived_at = null where id = $1",
 		chatID, by)
 }
 
 // expire makes a chat have expired an hour ago.
 func (s shelf) expire(chatID uuid.UUID) {
-	s.t.Helper()
 	s.exec("update chats set ttl_hours = 1 where id = $1", chatID)
 	s.age(chatID, "2 hours")
 }
@@ -97,7 +94,6 @@ func titles(chats []api.Chat) []string {
 }
 
 func (s shelf) list(query api.ListQuery) api.ChatPage {
-	s.t.Helper()
 	return must(s.ListChats(s.t.Context(), s.user, query))(s.t)
 }
 
@@ -130,7 +126,6 @@ func TestCreatedChatIsFoundAsItWasMade(t *testing.T) {
 }
 
 func jsonOf(t *testing.T, value any) string {
-	t.Helper()
 	encoded := must(json.Marshal(value))(t)
 	return string(encoded)
 }
@@ -190,7 +185,6 @@ func TestStrangersFindNothing(t *testing.T) {
 
 // attempts makes every call that names a chat, or one of its messages, and returns the codes of the refusals.
 func (s shelf) attempts(user auth.Principal, chatID, messageID uuid.UUID) map[string]fault.Code {
-	s.t.Helper()
 	ctx, codes := s.t.Context(), map[string]fault.Code{}
 	for name, err := range map[string]error{
 		"find":             errOf(s.FindChat(ctx, user, chatID)),
@@ -211,7 +205,6 @@ func (s shelf) attempts(user auth.Principal, chatID, messageID uuid.UUID) map[st
 
 // everything returns all stored rows of chats, messages and briefs.
 func (s shelf) everything() string {
-	s.t.Helper()
 	return ask[string](s, `select (select json_agg(c)::text from chats c) || (select json_agg(m order by seq)::text from messages m)
 		|| (select json_agg(b)::text from conversation_briefs b)`)
 }
@@ -259,14 +252,12 @@ func toolRound() api.NewMessages {
 }
 
 func (s shelf) store(chatID uuid.UUID, messages api.NewMessages) []api.Message {
-	s.t.Helper()
 	stored := must(s.StoreMessages(s.t.Context(), s.user, chatID, messages))(s.t)
 	return stored.Messages
 }
 
 // said describes a chat's messages, one per line.
 func (s shelf) said(chatID uuid.UUID) string {
-	s.t.Helper()
 	return ask[string](s, `select coalesce(string_agg(concat_ws('|', m.seq, m.role, m.content, m.status, a.seq, m.name, m.tool_call_id,
 		jsonb_array_length(m.tool_calls), nullif(m.metadata, '{}')), E'\n' order by m.seq), '')
 		from messages m left join messages a on a.id = m.reply_to where m.chat_id = $1`, chatID)

@@ -27,7 +27,6 @@ import (
 // fillIdle stores chats that need nothing, from one number to another, with the users, memories, topics and indexed turns that
 // such chats have: in every state in which something was due once, is due later, or would be if it were not switched off.
 func (b *bed) fillIdle(from, to int) {
-	b.t.Helper()
 	admin := testkit.Connect(b.t, b.db.AdminDSN)
 	const vector = `('[' || repeat('0.04,', 511) || '0.04]')::throughline.embedding`
 	for _, sql := range []string{
@@ -257,7 +256,6 @@ func periodic(userID, chatID uuid.UUID, ids ...uuid.UUID) map[string]*pgx.Queued
 // fillTopics stores a chat of 4,000 turns in 200 topics, one of 4,000 turns in one topic, and many small ones of the same
 // user, all with vectors.
 func (b *bed) fillTopics() (wandering, steady uuid.UUID) {
-	b.t.Helper()
 	admin := testkit.Connect(b.t, b.db.AdminDSN)
 	wandering, steady = uuid.New(), uuid.New()
 	for _, sql := range []string{
@@ -357,7 +355,6 @@ func newYoungBed(t *testing.T) (b *bed, chatID uuid.UUID) {
 
 // rowsTouched returns how many rows of our tables a session has read, by whole scans and by indexes.
 func rowsTouched(b *bed, view, whole string, in testkit.Querier) int {
-	b.t.Helper()
 	return testkit.Ask[int](b.t, in, "select coalesce(sum(case when "+whole+` then seq_tup_read else 0 end + coalesce(idx_tup_fetch, 0)), 0)
 		from `+view+" where schemaname = 'public'")
 }
@@ -436,7 +433,6 @@ func TestImportsIntoAYoungDatabaseReadWhatTheyWrite(t *testing.T) {
 
 // rowsRead returns how many rows the only connection has read since it began.
 func (b *bed) rowsRead() int {
-	b.t.Helper()
 	b.exec("select pg_stat_force_next_flush()")
 	return rowsTouched(b, "pg_stat_user_tables", "true", b.pool)
 }

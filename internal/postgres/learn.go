@@ -21,16 +21,11 @@ import (
 
 // Learning is the store of extractions.
 type Learning struct {
-	pool   *pgxpool.Pool
-	insert Insert
+	Pool   *pgxpool.Pool
+	Insert Insert
 }
 
 var _ longterm.Store = (*Learning)(nil)
-
-// NewLearning returns the store.
-func NewLearning(pool *pgxpool.Pool, insert Insert) *Learning {
-	return &Learning{pool: pool, insert: insert}
-}
 
 // Read reads what an extraction needs. It makes the row of the chat's user where there is none.
 func (l *Learning) Read(ctx context.Context, chatID uuid.UUID, mostTurns int) (longterm.Snapshot, bool, error) {
@@ -38,7 +33,7 @@ func (l *Learning) Read(ctx context.Context, chatID uuid.UUID, mostTurns int) (l
 	if err != nil || !found || known {
 		return s, found, err
 	}
-	err = retry(ctx, l.pool, func() error { return dbsqlc.MakeMemoryUser.Run(ctx, l.pool, chatID) })
+	err = retry(ctx, l.Pool, func() error { return dbsqlc.MakeMemoryUser.Run(ctx, l.Pool, chatID) })
 	if sqlState(err) == pgerrcode.ForeignKeyViolation {
 		return longterm.Snapshot{}, false, nil // the user was deleted meanwhile
 	}
@@ -52,7 +47,7 @@ func (l *Learning) Read(ctx context.Context, chatID uuid.UUID, mostTurns int) (l
 // read also reports whether the user has a row.
 func (l *Learning) read(ctx context.Context, chatID uuid.UUID, mostTurns int) (s longterm.Snapshot, found, known bool, err error) {
 	var user dbsqlc.ReadExtractionUserRow
-	owner, err := sendAsOwner(ctx, l.pool, chatID, "read extraction", func(batch *pgx.Batch) {
+	owner, err := sendAsOwner(ctx, l.Pool, chatID, "read extraction", func(batch *pgx.Batch) {
 		s, found, known = longterm.Snapshot{}, false, false
 		dbsqlc.ReadExtractionUser.Read(batch, struct{}{}, func(row dbsqlc.ReadExtractionUserRow) {
 			known, user = true, row
@@ -76,7 +71,7 @@ func (l *Learning) read(ctx context.Context, chatID uuid.UUID, mostTurns int) (s
 
 // Settle notes that nothing is due if nothing was said since.
 func (l *Learning) Settle(ctx context.Context, chatID uuid.UUID) error {
-	_, err := sendAsOwner(ctx, l.pool, chatID, "settle extraction", func(batch *pgx.Batch) {
+	_, err := sendAsOwner(ctx, l.Pool, chatID, "settle extraction", func(batch *pgx.Batch) {
 		dbsqlc.SettleExtraction.Queue(batch, chatID)
 	})
 	return err
@@ -94,7 +89,7 @@ func (l *Learning) Similar(ctx context.Context, chatID uuid.UUID, texts []longte
 		params.Embeddings = append(params.Embeddings, vector)
 	}
 	var known longterm.Knowledge
-	_, err := sendAsOwner(ctx, l.pool, chatID, "find similar memories", func(batch *pgx.Batch) {
+	_, err := sendAsOwner(ctx, l.Pool, chatID, "find similar memories", func(batch *pgx.Batch) {
 		known = longterm.Knowledge{Alike: make([][]longterm.Known, len(texts))}
 		dbsqlc.ReadMemoryVersion.Read(batch, struct{}{}, set(&known.Version))
 		dbsqlc.SimilarMemories.Read(batch, params, func(row dbsqlc.SimilarMemoriesRow) {
@@ -122,7 +117,7 @@ func (l *Learning) commit(ctx context.Context, c *learning) (longterm.Outcome, l
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
 	change := &c.change
-	err := sendInTx(ctx, l.pool, c.lock(), func(tx pgx.Tx) error {
+	err := sendInTx(ctx, l.Pool, c.lock(), func(tx pgx.Tx) error {
 		if err := c.check(); err != nil {
 			return err
 		}
@@ -146,7 +141,7 @@ func (l *Learning) commit(ctx context.Context, c *learning) (longterm.Outcome, l
 		if c.left.DueNow {
 			c.left.DueAt = time.Time{}
 		}
-		return l.insert.Extract(ctx, tx, change.ChatID, c.left.DueAt)
+		return l.Insert.Extract(ctx, tx, change.ChatID, c.left.DueAt)
 	})
 	switch {
 	case err == nil:

@@ -85,7 +85,6 @@ func openPool(t testing.TB, db testkit.Database, dsn string, conns int) *pgxpool
 }
 
 func bedOn(t *testing.T, db testkit.Database, pool, server *pgxpool.Pool, limits memory.Limits) *bed {
-	t.Helper()
 	b := &bed{t: t, db: db, pool: pool, server: server, limits: limits, folds: make(chan uuid.UUID, 10_000), indexes: make(chan uuid.UUID, 10_000)}
 	into := func(enqueued chan uuid.UUID) func(context.Context, pgx.Tx, uuid.UUID) error {
 		return func(_ context.Context, _ pgx.Tx, chatID uuid.UUID) error {
@@ -94,18 +93,16 @@ func bedOn(t *testing.T, db testkit.Database, pool, server *pgxpool.Pool, limits
 		}
 	}
 	b.turns = NewTurns(server, limits, Enqueue{Fold: into(b.folds), Index: into(b.indexes)})
-	b.briefs, b.work, b.index = NewBriefs(pool, noJob), NewWork(pool), NewTurnIndex(pool)
+	b.briefs, b.work, b.index = &Briefs{Pool: pool, Insert: noJob}, &Work{Pool: pool}, &TurnIndex{Pool: pool}
 	b.user = b.newUser()
 	return b
 }
 
 func (b *bed) newUser() auth.Principal {
-	b.t.Helper()
 	return principalOf(b.t, ask[uuid.UUID](b, "insert into auth.users (id, aud, role) values (gen_random_uuid(), 'authenticated', 'authenticated') returning id"))
 }
 
 func principalOf(t *testing.T, id uuid.UUID) auth.Principal {
-	t.Helper()
 	claims, err := json.Marshal(map[string]string{"sub": id.String(), "role": "authenticated"})
 	noError(t, err)
 	return auth.Principal{UserID: id, Claims: string(claims)}
@@ -180,7 +177,6 @@ func (b *bed) newChat(turns int) uuid.UUID {
 
 // emptyChat stores a chat without messages, as SQL by hand does.
 func (b *bed) emptyChat() uuid.UUID {
-	b.t.Helper()
 	return ask[uuid.UUID](b, "insert into chats (user_id) values ($1) returning id", b.user.UserID)
 }
 
@@ -197,14 +193,12 @@ func (b *bed) newChatOf(strategy memory.StrategyName, turns int) uuid.UUID {
 
 // exec runs a statement as the server, that is as postgres.
 func (b *bed) exec(sql string, args ...any) {
-	b.t.Helper()
 	testkit.Exec(b.t, b.pool, sql, args...)
 }
 
 // ask reads one value as the server.
 func ask[T any](in interface{ it() *bed }, sql string, args ...any) T {
 	b := in.it()
-	b.t.Helper()
 	return testkit.Ask[T](b.t, b.pool, sql, args...)
 }
 
@@ -213,7 +207,6 @@ func (b *bed) it() *bed { return b }
 
 // count counts rows: of "messages where seq > 3", say.
 func (b *bed) count(rows string, args ...any) int {
-	b.t.Helper()
 	return ask[int](b, "select count(*) from "+rows, args...)
 }
 
@@ -280,7 +273,6 @@ func (b *bed) brief(chatID uuid.UUID) briefRow {
 // rowsOf reads rows as the server, whose columns are a struct's fields in their order.
 func rowsOf[T any](in interface{ it() *bed }, sql string, args ...any) []T {
 	b := in.it()
-	b.t.Helper()
 	rows := must(b.pool.Query(b.t.Context(), sql, args...))(b.t)
 	return must(pgx.CollectRows(rows, pgx.RowToStructByPos[T]))(b.t)
 }
@@ -351,7 +343,6 @@ func newPlace(t *testing.T) place {
 
 // wipe deletes all rows, unless somebody is at work yet.
 func (p place) wipe(t *testing.T) bool {
-	t.Helper()
 	const everyRow = `do $$ declare name regclass; begin
 		for name in select oid from pg_class where relkind = 'r' and relname <> 'river_migration'
 		  and relnamespace::regnamespace::text in ('public', 'auth', 'realtime', 'river') loop
@@ -397,7 +388,6 @@ func wantFault(t testing.TB, err error, reason fault.Code, what string, args ...
 
 // faultOf is the details of an error of the contract, which must have this code.
 func faultOf(t testing.TB, err error, code fault.Code) map[string]any {
-	t.Helper()
 	known, ok := errors.AsType[*fault.Error](err)
 	require.Truef(t, ok && known.Code == code, "refused with %v, want %s", err, code)
 	return known.Details
@@ -405,14 +395,12 @@ func faultOf(t testing.TB, err error, code fault.Code) map[string]any {
 
 // noError ends the test for an error.
 func noError(t testing.TB, err error) {
-	t.Helper()
 	require.NoError(t, err)
 }
 
 // must is the value of a call that must succeed: must(call())(t).
 func must[T any](value T, err error) func(testing.TB) T {
 	return func(t testing.TB) T {
-		t.Helper()
 		noError(t, err)
 		return value
 	}

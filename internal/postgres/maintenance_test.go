@@ -173,7 +173,6 @@ func TestRestedChatsAreSettledUntilTheyChange(t *testing.T) {
 
 // reading gives the bed's turns long-term memory. It returns the jobs asked for: whether one is to run at once.
 func (b *bed) reading() (enqueue Enqueue, asked map[uuid.UUID][]bool) {
-	b.t.Helper()
 	asked = map[uuid.UUID][]bool{}
 	enqueue = b.turns.enqueue
 	enqueue.ExtractDelay = 2 * time.Minute
@@ -209,7 +208,6 @@ func TestRepliesMakeAChatDueToBeRead(t *testing.T) {
 	is(t, fmt.Sprint(asked[first.ChatID], asked[forgotten.ChatID]), "[false true false] []", "asked at once")
 	store, stored := NewHistory(b.server, b.limits, enqueue), b.emptyChat()
 	say := func(role, content string) {
-		t.Helper()
 		noError(t, errOf(store.StoreMessages(t.Context(), b.user, stored, api.NewMessages{Messages: []api.NewMessage{{Role: role, Content: content}}})))
 	}
 	say("assistant", "Welcome.")

@@ -37,7 +37,7 @@ func TestALargeImportGoesOnWhereItWasCut(t *testing.T) {
 	file := numbered(1, 2000)
 	file[0].Status, file[0].SupersededBy = "superseded", &file[1999].ID
 	cut, calls := errors.New("cut"), 0
-	r.memories.options.Embed = func(context.Context, pgx.Tx, uuid.UUID) error {
+	r.memories.Options.Embed = func(context.Context, pgx.Tx, uuid.UUID) error {
 		if calls++; calls == 4 {
 			return cut
 		}

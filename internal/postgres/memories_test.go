@@ -24,7 +24,6 @@ import (
 
 // memorize stores memories of a user, and returns their ids by their contents.
 func (b *bed) memorize(user auth.Principal, contents ...string) map[string]uuid.UUID {
-	b.t.Helper()
 	b.exec("insert into memory_users (user_id) values ($1) on conflict do nothing", user.UserID)
 	ids := map[string]uuid.UUID{}
 	for _, content := range contents {
@@ -35,8 +34,7 @@ func (b *bed) memorize(user auth.Principal, contents ...string) map[string]uuid.
 
 // candidates are those of a message, best words first.
 func (b *bed) candidates(user auth.Principal, text string, vector recall.Vector) []longterm.Found {
-	b.t.Helper()
-	found, err := NewMemories(b.pool).Candidates(b.t.Context(), user, longterm.Ask{
+	found, err := (&Memories{Pool: b.pool}).Candidates(b.t.Context(), user, longterm.Ask{
 		Words: recall.Words(text), Names: recall.Names(text), Vector: vector, PerWay: 10,
 	})
 	require.NoError(b.t, err)
@@ -109,7 +107,7 @@ func TestMemoriesAreFoundByTheirRelationships(t *testing.T) {
 		"what do I enjoy":                 {"Fond of Lyon.", "Prefers Neovim to other editors."},
 		"what tools do I photograph":      {},
 	} {
-		found := must((&longterm.Retriever{Store: NewMemories(b.pool), Tokens: longterm.SectionTokens}).Retrieve(t.Context(), b.user,
+		found := must((&longterm.Retriever{Store: &Memories{Pool: b.pool}, Tokens: longterm.SectionTokens}).Retrieve(t.Context(), b.user,
 			longterm.Query{Text: question, Known: tooMany}))(t)
 		got := []string{}
 		for _, m := range found {
@@ -124,7 +122,7 @@ func TestMemoriesAreFoundByTheirMeaning(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	ids := b.memorize(b.user, "Plays the cello.", "Eats no nuts.", "Rents a flat.")
-	store := NewMemoryVectors(b.pool)
+	store := &MemoryVectors{Pool: b.pool}
 	bare, of, err := store.Bare(t.Context(), b.user.UserID, "m", recall.Bare{}, 10)
 	require.Truef(t, err == nil && len(bare) == 3 && of == (recall.For{UserID: b.user.UserID}),
 		"%v of %v, %v", bare, of, err)
@@ -244,14 +242,12 @@ func TestUserNamesInGoAndSQL(t *testing.T) {
 
 // wrote stores a memory of the user, active and written by the user.
 func (b *bed) wrote(user auth.Principal, content string) uuid.UUID {
-	b.t.Helper()
 	b.exec("insert into memory_users (user_id) values ($1) on conflict do nothing", user.UserID)
 	return ask[uuid.UUID](b, "insert into memories (user_id, content, origin) values ($1, $2, 'user') returning id", user.UserID, content)
 }
 
 // indexedTurns makes a chat with turns of two messages each, and their rows of the index.
 func (b *bed) indexedTurns(turns int) uuid.UUID {
-	b.t.Helper()
 	chatID := b.emptyChat()
 	b.exec(`insert into messages (chat_id, role, content, token_count)
 		select $1, case when n % 2 = 1 then 'user' else 'assistant' end, 'words of message ' || n, 6 from generate_series(1, $2) n`, chatID, 2*turns)
@@ -268,7 +264,6 @@ func axis(n int) []float32 {
 }
 
 func (b *bed) bareTurns(v *TurnVectors, chatID uuid.UUID, model string, after int64, most int) []recall.Bare {
-	b.t.Helper()
 	turns, of, err := v.Bare(b.t.Context(), chatID, model, recall.Bare{Seq: after}, most)
 	require.Truef(b.t, err == nil && (len(turns) == 0 || of == (recall.For{UserID: b.user.UserID, ChatID: chatID})),
 		"turns of %v, %v", of, err)
@@ -278,7 +273,7 @@ func (b *bed) bareTurns(v *TurnVectors, chatID uuid.UUID, model string, after in
 func TestVectorsAreStoredForTheirWords(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
-	e := NewTurnVectors(b.pool)
+	e := &TurnVectors{Pool: b.pool}
 	chatID := b.indexedTurns(3)
 	turns := b.bareTurns(e, chatID, "m", 0, 2)
 	const want = "User: words of message 1\nAssistant: words of message 2"
@@ -305,7 +300,7 @@ func TestVectorsAreStoredForTheirWords(t *testing.T) {
 func TestTurnsWithoutAVectorAreDone(t *testing.T) {
 	t.Parallel()
 	b := newOwnBed(t)
-	e := NewTurnVectors(b.pool)
+	e := &TurnVectors{Pool: b.pool}
 	chatID := b.indexedTurns(1)
 	b.exec("alter table messages disable trigger user")
 	b.exec("delete from messages")
@@ -322,7 +317,7 @@ func TestTurnsWithoutAVectorAreDone(t *testing.T) {
 func TestScalesAreStored(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
-	e := NewEmbeddings(b.pool, 256)
+	e := &Embeddings{Pool: b.pool}
 	read := func() []string {
 		scale, found, err := e.ReadScale(t.Context(), "m")
 		return tuple(scale, found, err)
@@ -335,5 +330,5 @@ func TestScalesAreStored(t *testing.T) {
 		noError(t, e.SaveScale(t.Context(), "m", c.saved))
 		is(t, read(), tuple(c.want, true, nil), "after %+v", c.saved)
 	}
-	is(t, ask[int](b, "select dims from embedding_models"), 256, "dims")
+	is(t, ask[int](b, "select dims from embedding_models"), recall.VectorSize, "dims")
 }

@@ -19,8 +19,8 @@ import (
 
 // UserMemories is the store of what a user does with the memories.
 type UserMemories struct {
-	pool    *pgxpool.Pool
-	options UserMemoriesOptions
+	Pool    *pgxpool.Pool
+	Options UserMemoriesOptions
 }
 
 // UserMemoriesOptions of a store.
@@ -32,11 +32,6 @@ type UserMemoriesOptions struct {
 }
 
 var _ api.Memories = (*UserMemories)(nil)
-
-// NewUserMemories returns the store.
-func NewUserMemories(pool *pgxpool.Pool, options UserMemoriesOptions) *UserMemories {
-	return &UserMemories{pool: pool, options: options}
-}
 
 // ListMemories reads a page and one memory more, which shows that there is a next page.
 func (u *UserMemories) ListMemories(ctx context.Context, user auth.Principal, query api.MemoriesQuery) (api.MemoryPage, error) {
@@ -55,7 +50,7 @@ func (u *UserMemories) ListMemories(ctx context.Context, user auth.Principal, qu
 		params.AfterCreatedAt, params.AfterID = &query.After.At, query.After.ID
 	}
 	page := api.MemoryPage{}
-	err := sendAs(ctx, u.pool, user, "list memories", func(batch *pgx.Batch) {
+	err := sendAs(ctx, u.Pool, user, "list memories", func(batch *pgx.Batch) {
 		dbsqlc.ListMemories.Read(batch, params, all(&page.Memories))
 	})
 	rows, more := cut(page.Memories, query.Limit)
@@ -74,7 +69,7 @@ func (u *UserMemories) search(ctx context.Context, user auth.Principal, query ap
 	if query.Vector.Values != nil {
 		params.Question = new(vectorText(query.Vector.Values))
 	}
-	err = sendAs(ctx, u.pool, user, "search memories", func(batch *pgx.Batch) {
+	err = sendAs(ctx, u.Pool, user, "search memories", func(batch *pgx.Batch) {
 		dbsqlc.SearchMemories.Read(batch, params, all(&found))
 	})
 	return found, err
@@ -83,7 +78,7 @@ func (u *UserMemories) search(ctx context.Context, user auth.Principal, query ap
 // FindMemory reads a memory.
 func (u *UserMemories) FindMemory(ctx context.Context, user auth.Principal, id uuid.UUID) (api.Memory, error) {
 	var found api.Memory
-	err := sendAs(ctx, u.pool, user, "find memory", func(batch *pgx.Batch) {
+	err := sendAs(ctx, u.Pool, user, "find memory", func(batch *pgx.Batch) {
 		dbsqlc.FindMemory.Read(batch, id, set(&found))
 	})
 	return found, cmp.Or(err, missing(found.ID, api.NoMemory))
@@ -93,7 +88,7 @@ func (u *UserMemories) FindMemory(ctx context.Context, user auth.Principal, id u
 func (u *UserMemories) MemoryHistory(ctx context.Context, user auth.Principal, id uuid.UUID) (api.MemoryHistory, error) {
 	var found api.Memory
 	var made api.MemoryHistory
-	err := sendAs(ctx, u.pool, user, "read memory history", func(batch *pgx.Batch) {
+	err := sendAs(ctx, u.Pool, user, "read memory history", func(batch *pgx.Batch) {
 		dbsqlc.FindMemory.Read(batch, id, set(&found))
 		dbsqlc.MemoryRevisions.Read(batch, id, all(&made.Revisions))
 	})
@@ -109,8 +104,8 @@ func (u *UserMemories) change(ctx context.Context, user auth.Principal, doing st
 func (u *UserMemories) changeBeside(ctx context.Context, user auth.Principal, doing string, before func(*pgx.Batch), work func(*memoryChange) error) error {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
-	return failed(doing, inTx(ctx, u.pool, func(tx pgx.Tx) error {
-		c := &memoryChange{ctx: ctx, tx: tx, user: user.UserID, options: u.options}
+	return failed(doing, inTx(ctx, u.Pool, func(tx pgx.Tx) error {
+		c := &memoryChange{ctx: ctx, tx: tx, user: user.UserID, options: u.Options}
 		err := c.send(func(batch *pgx.Batch) {
 			queueActAs(batch, user)
 			if before != nil {
@@ -173,7 +168,7 @@ func (c *memoryChange) twins(but uuid.UUID, contents ...string) ([]dbsqlc.FindTw
 
 // AddMemory stores a memory, or changes the one that has its words. One that is proposed waits for the user and changes nothing.
 func (u *UserMemories) AddMemory(ctx context.Context, user auth.Principal, memory api.NewMemory) (stored api.Memory, added bool, err error) {
-	if u.options.Off {
+	if u.Options.Off {
 		return api.Memory{}, false, api.MemoryOff()
 	}
 	id := uuid.New()
@@ -396,7 +391,7 @@ func (u *UserMemories) DeleteMemories(ctx context.Context, user auth.Principal) 
 // MemorySettings reads the settings.
 func (u *UserMemories) MemorySettings(ctx context.Context, user auth.Principal) (api.MemorySettings, error) {
 	var settings api.MemorySettings
-	err := sendAs(ctx, u.pool, user, "read memory settings", func(batch *pgx.Batch) { queueSettings(batch, &settings) })
+	err := sendAs(ctx, u.Pool, user, "read memory settings", func(batch *pgx.Batch) { queueSettings(batch, &settings) })
 	return settings, err
 }
 
@@ -409,7 +404,7 @@ func queueSettings(batch *pgx.Batch, settings *api.MemorySettings) {
 func (u *UserMemories) ChangeMemorySettings(ctx context.Context, user auth.Principal, change api.MemorySettingsChange) (api.MemorySettings, error) {
 	var settings api.MemorySettings
 	var changed bool
-	err := sendAs(ctx, u.pool, user, "change memory settings", func(batch *pgx.Batch) {
+	err := sendAs(ctx, u.Pool, user, "change memory settings", func(batch *pgx.Batch) {
 		dbsqlc.ChangeMemorySettings.Queue(batch, dbsqlc.ChangeMemorySettingsParams{
 			Enabled: change.Enabled, Excluded: zeroNull(change.Excluded.Value),
 			SetTimeZone: change.TimeZone.Set, TimeZone: change.TimeZone.Value, SetLanguage: change.Language.Set, Language: change.Language.Value,

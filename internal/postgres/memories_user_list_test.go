@@ -29,7 +29,7 @@ func TestMemoriesAreSearchedByMeaning(t *testing.T) {
 		r.add(fmt.Sprintf("Has umbrella %d.", n))
 	}
 	near := r.add("Stays dry in the rain.")
-	saved := must(NewMemoryVectors(r.pool).Save(t.Context(), r.user.UserID, "m", []recall.Made{
+	saved := must((&MemoryVectors{Pool: r.pool}).Save(t.Context(), r.user.UserID, "m", []recall.Made{
 		{Bare: recall.Bare{ID: near.ID, Words: near.Content}, Vector: axis(3)}, {Bare: recall.Bare{ID: far.ID, Words: far.Content}, Vector: axis(4)},
 	}))(t)
 	is(t, saved, 2, "saved")
@@ -181,7 +181,6 @@ func TestForgettingAMemoryTakesBackTheBriefsThatMayHoldIt(t *testing.T) {
 
 // decay runs the job for a day; it returns how many memories have decayed, were archived and deleted.
 func (b *bed) decay(day time.Time, deleteDays int) [3]int {
-	b.t.Helper()
 	decayed, archived, deleted, err := NewMaintenance(b.pool, memory.DefaultLimits()).Decay(b.t.Context(), day, deleteDays)
 	require.NoError(b.t, err)
 	return [3]int{decayed, archived, deleted}
@@ -189,13 +188,11 @@ func (b *bed) decay(day time.Time, deleteDays int) [3]int {
 
 // state returns "0.9500 active 2": confidence, status and version.
 func (b *bed) state(memory uuid.UUID) string {
-	b.t.Helper()
 	return ask[string](b, "select to_char(confidence, 'FM0.0000') || ' ' || status || ' ' || version from memories where id = $1", memory)
 }
 
 // unused makes a memory one that was used so many days ago for the last time.
 func (b *bed) unused(memory uuid.UUID, days int) {
-	b.t.Helper()
 	b.exec("update memories set last_accessed = now() - make_interval(days => $2) where id = $1", memory, days)
 }
 

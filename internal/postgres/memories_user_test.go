@@ -33,11 +33,11 @@ func newRemembering(t *testing.T) *remembering {
 
 func rememberingOf(b *bed) *remembering {
 	r := &remembering{bed: b, embedded: make(chan uuid.UUID, 10_000)}
-	r.memories = NewUserMemories(r.server, UserMemoriesOptions{Embed: func(ctx context.Context, tx pgx.Tx, id uuid.UUID) error {
+	r.memories = &UserMemories{Pool: r.server, Options: UserMemoriesOptions{Embed: func(ctx context.Context, tx pgx.Tx, id uuid.UUID) error {
 		r.embedded <- id
 		_, err := tx.Exec(ctx, "select 1 from river.river_job limit 1") // what only the server itself may read
 		return err
-	}})
+	}}}
 	return r
 }
 
@@ -49,18 +49,15 @@ func (r *remembering) add(content string) api.Memory {
 }
 
 func (r *remembering) find(id uuid.UUID) api.Memory {
-	r.t.Helper()
 	return must(r.memories.FindMemory(r.t.Context(), r.user, id))(r.t)
 }
 
 func (r *remembering) change(id uuid.UUID, change api.MemoryChange) api.Memory {
-	r.t.Helper()
 	return must(r.memories.ChangeMemory(r.t.Context(), r.user, id, change))(r.t)
 }
 
 // said makes a memory that was extracted from messages.
 func (r *remembering) said(content string, messages ...uuid.UUID) uuid.UUID {
-	r.t.Helper()
 	r.exec("insert into memory_users (user_id) values ($1) on conflict do nothing", r.user.UserID)
 	id := ask[uuid.UUID](r, "insert into memories (user_id, content, confidence) values ($1, $2, 0.6) returning id", r.user.UserID, content)
 	r.exec(`insert into memory_sources (memory_id, message_id, user_id, chat_id, seq, fact, quote, said_at)
@@ -69,7 +66,6 @@ func (r *remembering) said(content string, messages ...uuid.UUID) uuid.UUID {
 }
 
 func (r *remembering) list(query api.MemoriesQuery) []string {
-	r.t.Helper()
 	noError(r.t, api.Check(&query))
 	page := must(r.memories.ListMemories(r.t.Context(), r.user, query))(r.t)
 	contents := []string{}
@@ -81,7 +77,6 @@ func (r *remembering) list(query api.MemoriesQuery) []string {
 
 // actions are those of a memory's history: "1 ADD user: the user wrote it".
 func (r *remembering) actions(id uuid.UUID) []string {
-	r.t.Helper()
 	made := must(r.memories.MemoryHistory(r.t.Context(), r.user, id))(r.t)
 	lines := []string{}
 	for _, revision := range made.Revisions {
@@ -157,7 +152,7 @@ func TestWhatIsNotThereIsNoMemory(t *testing.T) {
 		wantFault(t, err, fault.UserNotFound, "an account that is gone")
 	}
 	// Where long-term memory is off there is nothing new.
-	r.memories = NewUserMemories(r.server, UserMemoriesOptions{Off: true})
+	r.memories = &UserMemories{Pool: r.server, Options: UserMemoriesOptions{Off: true}}
 	wantFault(t, errOf2(r.memories.AddMemory(t.Context(), r.user, api.NewMemory{Content: "x"})), fault.MemoryOff, "add")
 	wantFault(t, errOf(r.memories.ImportMemories(t.Context(), r.user, []bundle.Memory{{Content: "x"}})), fault.MemoryOff, "import")
 	is(t, r.list(api.MemoriesQuery{Status: "all"}), []string{"Plays the cello."}, "listed")

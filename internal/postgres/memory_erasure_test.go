@@ -40,7 +40,6 @@ type forgettable struct {
 }
 
 func (b *bed) newForgettable(n int) forgettable {
-	b.t.Helper()
 	r := forgettable{user: b.newUser(), both: uuid.New(), apart: [2]uuid.UUID{uuid.New(), uuid.New()}}
 	b.exec("insert into memory_users (user_id) values ($1)", r.user.UserID)
 	b.exec(`insert into memories (id, user_id, content, recorded_at, created_at) values ($1, $2, $3, now() - interval '40 days',
@@ -144,7 +143,7 @@ func TestNoWordOutlivesItsMessageInMemories(t *testing.T) {
 			t.Parallel()
 			b := newBed(t)
 			random := seeded(t)
-			for n := range races(t, 100) { // 25 in short mode
+			for n := range races(100) { // 25 in short mode
 				r := b.newForgettable(n)
 				pause := time.Duration(random.IntN(4)) * time.Millisecond
 				named := strings.NewReplacer("$1", r.erased[0].String(), "$2", r.erased[1].String(), "$3", r.chats[0].String(), "$4", r.chats[1].String(),
@@ -290,7 +289,8 @@ func (movingModel) Ask(_ context.Context, question work.Question) (work.Answer, 
 // learner returns an engine that reads the bed's chats, also while somebody is talking in them.
 func (b *bed) learner() *longterm.Extractor {
 	return longterm.NewExtractor(longterm.Extractor{
-		Store: NewLearning(b.pool, noJob), Leases: b.work, Asker: movingModel{}, Logger: slog.New(slog.DiscardHandler), Metrics: metrics.New(), Model: "m",
+		Store:  &Learning{Pool: b.pool, Insert: noJob},
+		Leases: b.work, Asker: movingModel{}, Logger: slog.New(slog.DiscardHandler), Metrics: metrics.New(), Model: "m",
 	})
 }
 
@@ -309,7 +309,6 @@ func (b *bed) read(engine *longterm.Extractor, chatID uuid.UUID) error {
 
 // says stores a message of the user and a reply.
 func (b *bed) says(chatID uuid.UUID, content string) {
-	b.t.Helper()
 	b.exec("insert into messages (chat_id, role, content, token_count) values ($1, 'user', $2, 9), ($1, 'assistant', 'I see.', 2)", chatID, content)
 }
 
@@ -355,7 +354,7 @@ func TestExtractionsBesideTheUsersChanges(t *testing.T) {
 			t.Parallel()
 			r := rememberingOf(newOwnBed(t))
 			engine, random := r.learner(), seeded(t)
-			for n := range races(t, 40) { // 10 in short mode
+			for n := range races(40) { // 10 in short mode
 				r.user = r.newUser()
 				chats := []uuid.UUID{r.newChat(1), r.newChat(1)}
 				for _, chatID := range chats {

@@ -52,7 +52,6 @@ func mover(from, to *pgxpool.Pool, cell string) *move.Move {
 
 // allOf are the rows of a user, by table, with all columns.
 func (b *bed) allOf(user uuid.UUID) map[string]string {
-	b.t.Helper()
 	all := map[string]string{}
 	for table := range b.rowsOf(user) {
 		all[table] = ask[string](b, "select string_agg(to_jsonb(t)::text, E'\\n' order by to_jsonb(t)::text) from "+table+" t where user_id = $1", user)
@@ -69,7 +68,7 @@ func TestMoveCarriesEveryRow(t *testing.T) {
 	before, others, tables := c.a.allOf(idOf("A")), c.a.allOf(idOf("B")), len(c.a.rowsOf(idOf("A")))
 	is(t, tables > 18, true, "tables with rows: %v", c.a.rowsOf(idOf("A")))
 	delete(before, "throughline.work")
-	noError(t, NewAccounts(c.b.pool).Erase(t.Context(), idOf("A")))
+	noError(t, (&Accounts{Pool: c.b.pool}).Erase(t.Context(), idOf("A")))
 
 	noError(t, mover(c.a.pool, c.b.pool, "b").Run(t.Context()))
 	arrived := c.b.allOf(idOf("A"))
@@ -104,9 +103,9 @@ func TestSweepFindsWhatWasDue(t *testing.T) {
 				found = append(found, job)
 			}
 		}
-		turns, _, err := NewTurnVectors(b.pool).Owners(t.Context(), "m", 10)
+		turns, _, err := (&TurnVectors{Pool: b.pool}).Owners(t.Context(), "m", 10)
 		noError(t, err)
-		memories, _, err := NewMemoryVectors(b.pool).Owners(t.Context(), "m", 10)
+		memories, _, err := (&MemoryVectors{Pool: b.pool}).Owners(t.Context(), "m", 10)
 		noError(t, err)
 		for _, id := range append(turns, memories...) {
 			if id == idOf("A") || id == idOf("chat of A") {

@@ -43,7 +43,8 @@ func TestNearnessFindsTheNearest(t *testing.T) {
 	noError(t, json.Unmarshal([]byte(ask[string](b, "select embedding::text from turn_index where seq = 2001")), &question.Values))
 	question.Model = "m"
 	far := recall.TurnID{ChatID: chatID, Seq: nearest[len(nearest)-1]}
-	found := must(NewRecall(b.pool).Nearness(t.Context(), b.user, recall.Query{ChatID: chatID}, question, []recall.TurnID{far}))(t).Turns
+	recalls := &Recall{Pool: b.pool}
+	found := must(recalls.Nearness(t.Context(), b.user, recall.Query{ChatID: chatID}, question, []recall.TurnID{far}))(t).Turns
 	got := map[int64]recall.Near{}
 	for _, near := range found {
 		got[near.Seq] = near
@@ -64,10 +65,10 @@ func TestNearnessFindsTheNearest(t *testing.T) {
 	is(t, among([]int64{nearest[0] - 2, nearest[0] + 2}), 2, "turns beside the nearest")
 	assert.LessOrEqual(t, len(found), 3*mostNear+1)
 	is(t, got[2001].AskedSeq, int64(1999), "AskedSeq")
-	found = must(NewRecall(b.pool).Nearness(t.Context(), b.user, recall.Query{ChatID: chatID, After: 2000, Before: 2003}, question, []recall.TurnID{far}))(t).Turns
+	found = must(recalls.Nearness(t.Context(), b.user, recall.Query{ChatID: chatID, After: 2000, Before: 2003}, question, []recall.TurnID{far}))(t).Turns
 	assert.Truef(t, len(found) == 1 && found[0].Seq == 2001, "between two seqs: %+v", found)
-	is(t, len(must(NewRecall(b.pool).Nearness(t.Context(), b.user, recall.Query{ChatID: chatID, TopicID: uuid.New()}, question, nil))(t).Turns), 0, "of a topic")
-	is(t, must(NewRecall(b.pool).Matches(t.Context(), b.user, recall.Query{ChatID: chatID}, nil))(t).Turns, 3000, "turns to look in")
+	is(t, len(must(recalls.Nearness(t.Context(), b.user, recall.Query{ChatID: chatID, TopicID: uuid.New()}, question, nil))(t).Turns), 0, "of a topic")
+	is(t, must(recalls.Matches(t.Context(), b.user, recall.Query{ChatID: chatID}, nil))(t).Turns, 3000, "turns to look in")
 	tx := must(admin.Begin(t.Context()))(t)
 	testkit.Exec(t, tx, "set local enable_seqscan = off; set local enable_bitmapscan = off")
 	plan := explain(t, tx, `select i.seq, i.words_from, i.last_seq, i.signs operator(throughline.<~>) repeat('1', 512)::bit(512) as apart

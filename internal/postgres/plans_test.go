@@ -25,7 +25,6 @@ import (
 
 // explain runs a query in a savepoint, which is rolled back, and returns its plan.
 func explain(t *testing.T, tx pgx.Tx, sql string, args ...any) string {
-	t.Helper()
 	savepoint := must(tx.Begin(t.Context()))(t)
 	rows := must(savepoint.Query(t.Context(), "explain (analyze, costs off, timing off, summary off) "+sql, args...))(t)
 	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
@@ -41,7 +40,6 @@ var (
 
 // mostRows returns the largest number of rows that any step of a plan returned.
 func mostRows(t *testing.T, plan string) int {
-	t.Helper()
 	most := 0.0
 	for _, found := range rowsRead.FindAllStringSubmatch(plan, -1) {
 		most = max(most, must(strconv.ParseFloat(found[1], 64))(t))
@@ -51,7 +49,6 @@ func mostRows(t *testing.T, plan string) int {
 
 // fill creates a long chat, many short ones and jobs of them, and analyzes the tables.
 func (b *bed) fill(chats, long int) (longChat, shortChat uuid.UUID) {
-	b.t.Helper()
 	b.exec("alter table messages disable trigger user")
 	b.exec("insert into chats (user_id, last_seq) select $1, 20 from generate_series(1, $2)", b.user.UserID, chats)
 	const message = `n, case when n % 2 = 1 then 'user' else 'assistant' end, 'some words of message ' || n, 6`
@@ -71,7 +68,6 @@ func (b *bed) fill(chats, long int) (longChat, shortChat uuid.UUID) {
 }
 
 func (b *bed) message(chatID uuid.UUID, seq int) uuid.UUID {
-	b.t.Helper()
 	return ask[uuid.UUID](b, "select id from messages where chat_id = $1 and seq = $2", chatID, seq)
 }
 
@@ -116,7 +112,6 @@ type planned struct {
 
 // queriesOfATurn are what turns and folds ask in a chat, whose last message has this number.
 func (b *bed) queriesOfATurn(id uuid.UUID, last int64) map[string]planned {
-	b.t.Helper()
 	batch, sent := &pgx.Batch{}, twoMessages(b, id) // the batch is never sent
 	asked, replied := b.message(id, 1), b.message(id, 2)
 	return map[string]planned{
@@ -200,7 +195,6 @@ func TestSavingAReplyReadsItAlone(t *testing.T) {
 
 // rowsIn adds up the rows that the steps of a plan returned or discarded.
 func rowsIn(t *testing.T, plan string) int {
-	t.Helper()
 	number := func(text string) float64 {
 		return must(strconv.ParseFloat(text, 64))(t)
 	}
@@ -260,7 +254,6 @@ func TestManyRunningRepliesCostTheirNumber(t *testing.T) {
 
 // bodyOf returns the statement of a function, with parameters in place of its arguments.
 func (b *bed) bodyOf(function string) string {
-	b.t.Helper()
 	body := ask[string](b, "select prosrc from pg_proc where pronamespace = 'throughline'::regnamespace and proname = $1", function)
 	arguments := ask[[]string](b, `select array_agg(name || ' ' || format_type(type, null) order by n)
 		from pg_proc, unnest(proargnames, proargtypes::oid[]) with ordinality a (name, type, n)
@@ -274,7 +267,6 @@ func (b *bed) bodyOf(function string) string {
 
 // explainPrepared runs a prepared statement and returns its plan.
 func explainPrepared(t *testing.T, tx pgx.Tx, sql, args string) (plan string) {
-	t.Helper()
 	_, sql, _ = strings.Cut(sql, "\n") // sqlc's own line would be the statement's
 	mustExec(t, tx, "prepare looked_at as "+sql)
 	plan = explain(t, tx, "execute looked_at"+args, pgx.QueryExecModeSimpleProtocol)
@@ -292,7 +284,6 @@ func manyMessages() int {
 
 // fillMessages gives a user a hundred chats with so many messages in all, half of them in the chat that it returns.
 func (b *bed) fillMessages(user auth.Principal, messages int) uuid.UUID {
-	b.t.Helper()
 	long := uuid.New()
 	admin := testkit.Connect(b.t, b.db.AdminDSN)
 	testkit.Exec(b.t, admin, "set session_replication_role = replica") // no triggers and no checks of foreign keys

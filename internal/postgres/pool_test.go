@@ -314,7 +314,7 @@ func TestNoRoleOrClaimsAreLeftBehind(t *testing.T) {
 	b.user = owner
 	together(t, 16, func(worker int) (err error) {
 		random := rand.New(rand.NewPCG(1, uint64(worker)))
-		for range races(t, 10_000) / 16 {
+		for range races(10_000) / 16 {
 			a := random.IntN(len(users))
 			z := (a + 1 + random.IntN(len(users)-1)) % len(users)
 			ctx, cancel := context.WithCancel(t.Context())
@@ -363,7 +363,7 @@ func (b *bed) trespass(ctx context.Context, kind int, user auth.Principal, chatI
 	var got any
 	var err error
 	var reached bool
-	store := NewRecall(b.pool)
+	store := &Recall{Pool: b.pool}
 	switch kind {
 	case 0:
 		found, errFound := store.Matches(ctx, user, recall.Query{ChatID: chatID}, [][]string{{"question"}})

@@ -24,8 +24,7 @@ import (
 )
 
 // races is how often a race is run: less in short mode. RACES in the environment multiplies it.
-func races(t *testing.T, usual int) int {
-	t.Helper()
+func races(usual int) int {
 	if testing.Short() {
 		return usual / 4
 	}
@@ -56,7 +55,7 @@ func TestLowerSeqNeverCommitsLast(t *testing.T) {
 	random := seeded(t)
 	chatID := b.newChat(1)
 	next := int64(3)
-	for n := range races(t, 1000) {
+	for n := range races(1000) {
 		wantsFirst, rollsBack := random.IntN(2), random.IntN(4) == 0
 		next = b.interleave(n, chatID, next, wantsFirst, rollsBack)
 	}
@@ -96,7 +95,7 @@ func TestTwoWorkersWriteOneVersion(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	random := seeded(t)
-	for n := range races(t, 200) {
+	for n := range races(200) {
 		chatID := b.newChat(2)
 		first := b.claim(chatID)
 		claimed, _, err := b.work.Claim(t.Context(), foldLease(chatID))
@@ -116,7 +115,6 @@ func TestTwoWorkersWriteOneVersion(t *testing.T) {
 
 // commitAll commits changes at once, and returns how many succeeded.
 func (b *bed) commitAll(changes ...brief.Change) (won int64) {
-	b.t.Helper()
 	var wins atomic.Int64
 	together(b.t, len(changes), func(n int) error {
 		ok, err := b.commit(changes[n])
@@ -169,7 +167,7 @@ func TestChangesDuringFolds(t *testing.T) {
 func TestEverythingAtOnce(t *testing.T) {
 	t.Parallel()
 	s, random := newShelf(t), seeded(t)
-	for n := range races(t, 40) {
+	for n := range races(40) {
 		chatID := s.newChat(3)
 		change := s.claim(chatID)
 		said := func(i int) uuid.UUID { return change.Planned.Messages[i].ID }
@@ -247,7 +245,6 @@ func TestHundredTurnsAtOnce(t *testing.T) {
 
 // startAtOnce starts turns at once, on servers that take them in turn: the bed's where none is named.
 func (b *bed) startAtOnce(turns []chat.NewTurn, servers ...*Turns) []chat.StartedTurn {
-	b.t.Helper()
 	if len(servers) == 0 {
 		servers = []*Turns{b.turns}
 	}
@@ -304,14 +301,12 @@ func (b *bed) insertOne(chatID uuid.UUID, rollBack bool) error {
 
 // begin opens a transaction as the server. It ends with the test.
 func (b *bed) begin() pgx.Tx {
-	b.t.Helper()
 	tx := must(b.pool.Begin(b.t.Context()))(b.t)
 	b.t.Cleanup(func() { _ = tx.Rollback(b.t.Context()) }) // usually committed by then
 	return tx
 }
 
 func mustExec(t *testing.T, tx pgx.Tx, sql string, args ...any) {
-	t.Helper()
 	_, err := tx.Exec(t.Context(), sql, args...)
 	require.NoErrorf(t, err, "%s", sql)
 }
@@ -368,7 +363,6 @@ func TestFoldWaitsForDeletionAndLoses(t *testing.T) {
 
 // deleteUser deletes the bed's user as the auth server does, and returns the error.
 func (b *bed) deleteUser() <-chan error {
-	b.t.Helper()
 	admin := must(pgx.Connect(b.t.Context(), b.db.AdminDSN))(b.t)
 	noError(b.t, errOf(admin.Exec(b.t.Context(), "set role supabase_auth_admin")))
 	done := make(chan error, 1)

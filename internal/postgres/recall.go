@@ -18,19 +18,16 @@ import (
 )
 
 // Recall reads the index of turns, with the rights of the user who asks.
-type Recall struct{ pool *pgxpool.Pool }
+type Recall struct{ Pool *pgxpool.Pool }
 
 var _ recall.Store = (*Recall)(nil)
-
-// NewRecall returns the store.
-func NewRecall(pool *pgxpool.Pool) *Recall { return &Recall{pool: pool} }
 
 // mostMatches is how many rows the words of a question may bring: enough for every word that tells turns apart.
 const mostMatches = 1200
 
 // IndexRest indexes what was said a moment ago.
 func (r *Recall) IndexRest(ctx context.Context, user auth.Principal, in recall.Query) error {
-	return sendLimited(ctx, r.pool, user, in.ChatID, "index turns", func(batch *pgx.Batch) {
+	return sendLimited(ctx, r.Pool, user, in.ChatID, "index turns", func(batch *pgx.Batch) {
 		dbsqlc.IndexRest.Queue(batch, dbsqlc.IndexRestParams{ChatID: nullID(in.ChatID)})
 	})
 }
@@ -45,7 +42,7 @@ func (r *Recall) Matches(ctx context.Context, user auth.Principal, in recall.Que
 	for _, forms := range words {
 		params.Words = append(params.Words, strings.Join(forms, "\n"))
 	}
-	err := sendLimited(ctx, r.pool, user, in.ChatID, "find turns by their words", func(batch *pgx.Batch) {
+	err := sendLimited(ctx, r.Pool, user, in.ChatID, "find turns by their words", func(batch *pgx.Batch) {
 		found = recall.Matches{}
 		if in.Except != uuid.Nil {
 			dbsqlc.IndexRest.Queue(batch, dbsqlc.IndexRestParams{ExceptChat: nullID(in.Except)})
@@ -113,7 +110,7 @@ func (r *Recall) Nearness(ctx context.Context, user auth.Principal, in recall.Qu
 		params.Chats, params.Turns = append(params.Chats, turn.ChatID), append(params.Turns, turn.Seq)
 	}
 	var found recall.Nearby
-	err := sendLimited(ctx, r.pool, user, in.ChatID, "find turns by their meaning", func(batch *pgx.Batch) {
+	err := sendLimited(ctx, r.Pool, user, in.ChatID, "find turns by their meaning", func(batch *pgx.Batch) {
 		dbsqlc.RecallNearness.Read(batch, params, all(&found.Turns))
 		queueTopicPlaces(batch, in, &vector, &found.Topics)
 	})
@@ -131,7 +128,7 @@ func (r *Recall) Texts(ctx context.Context, user auth.Principal, turns []recall.
 	}
 	found := map[recall.TurnID][]recall.Message{}
 	var topic *recall.Topic
-	err := sendLimited(ctx, r.pool, user, uuid.Nil, "read turns", func(batch *pgx.Batch) {
+	err := sendLimited(ctx, r.Pool, user, uuid.Nil, "read turns", func(batch *pgx.Batch) {
 		clear(found)
 		dbsqlc.ReadTurns.Read(batch, params, func(row dbsqlc.ReadTurnsRow) {
 			turn := recall.TurnID{ChatID: row.ChatID, Seq: row.Turn}
@@ -160,12 +157,9 @@ func queueTopicPlaces(batch *pgx.Batch, in recall.Query, vector *recall.Vector, 
 }
 
 // Memories reads memories for prompts, with the rights of the user who asks.
-type Memories struct{ pool *pgxpool.Pool }
+type Memories struct{ Pool *pgxpool.Pool }
 
 var _ longterm.Reader = (*Memories)(nil)
-
-// NewMemories returns the store.
-func NewMemories(pool *pgxpool.Pool) *Memories { return &Memories{pool: pool} }
 
 // Candidates returns the memories that a message may be about.
 func (m *Memories) Candidates(ctx context.Context, user auth.Principal, ask longterm.Ask) ([]longterm.Found, error) {
@@ -182,7 +176,7 @@ func (m *Memories) Candidates(ctx context.Context, user auth.Principal, ask long
 		params.Question = new(vectorText(ask.Vector.Values))
 	}
 	var found []longterm.Found
-	err := sendLimited(ctx, m.pool, user, uuid.Nil, "find memories", func(batch *pgx.Batch) {
+	err := sendLimited(ctx, m.Pool, user, uuid.Nil, "find memories", func(batch *pgx.Batch) {
 		dbsqlc.FindMemories.Read(batch, params, all(&found))
 	})
 	return found, err

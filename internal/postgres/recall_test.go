@@ -27,7 +27,6 @@ import (
 
 // keepIndexed is keep, and indexes the chat.
 func (b *bed) keepIndexed(user auth.Principal, contents ...string) uuid.UUID {
-	b.t.Helper()
 	chatID := b.keep(user, contents...)
 	noError(b.t, b.index.RunIndexTurns(b.t.Context(), chatID, 0))
 	return chatID
@@ -35,9 +34,8 @@ func (b *bed) keepIndexed(user auth.Principal, contents ...string) uuid.UUID {
 
 // recalled returns the texts of the messages that a search finds, best first.
 func (b *bed) recalled(user auth.Principal, query recall.Query) []string {
-	b.t.Helper()
 	query.Limit = cmp.Or(query.Limit, 10)
-	found := must((&recall.Recaller{Store: NewRecall(b.pool)}).Search(b.t.Context(), user, query))(b.t)
+	found := must((&recall.Recaller{Store: &Recall{Pool: b.pool}}).Search(b.t.Context(), user, query))(b.t)
 	var messages []recall.Message
 	for _, turn := range found.Turns {
 		messages = append(messages, turn.Messages...)
@@ -95,7 +93,7 @@ func TestRecallKeepsToItsScope(t *testing.T) {
 	is(t, b.count("turn_index"), 4, "turns are indexed, want those of the user who searched")
 	shelf{bed: b}.expire(chatID)
 	is(t, len(b.recalled(b.user, recall.Query{Text: "kite"})), 1, "with an expired chat")
-	wantFault(t, errOf(NewRecall(b.pool).Matches(t.Context(), b.user, recall.Query{ChatID: chatID}, [][]string{{"kite"}})), fault.ChatExpired, "in the chat")
+	wantFault(t, errOf((&Recall{Pool: b.pool}).Matches(t.Context(), b.user, recall.Query{ChatID: chatID}, [][]string{{"kite"}})), fault.ChatExpired, "in the chat")
 }
 
 func TestRecallIsOfTheUserAlone(t *testing.T) {
@@ -104,7 +102,7 @@ func TestRecallIsOfTheUserAlone(t *testing.T) {
 	other := b.newUser()
 	chatID := b.keepIndexed(b.user, "The canary is yellow.")
 	is(t, len(b.recalled(other, recall.Query{Text: "canary"})), 0, "another user finds")
-	store := NewRecall(b.pool)
+	store := &Recall{Pool: b.pool}
 	wantFault(t, errOf(store.Matches(t.Context(), other, recall.Query{ChatID: chatID}, [][]string{{"canary"}})), fault.ChatNotFound, "in the chat")
 	turn := recall.Span{TurnID: recall.TurnID{ChatID: chatID, Seq: 1}, LastSeq: 1}
 	texts, _, err := store.Texts(t.Context(), other, []recall.Span{turn}, uuid.Nil)
@@ -125,7 +123,7 @@ func TestRecallCountsWords(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	chatID := b.keepIndexed(b.user, "kite kite", "kite", "no", "a kite", "nothing", "of it")
-	found, err := NewRecall(b.pool).Matches(t.Context(), b.user, recall.Query{ChatID: chatID}, [][]string{{"umbrella"}, {"kite"}})
+	found, err := (&Recall{Pool: b.pool}).Matches(t.Context(), b.user, recall.Query{ChatID: chatID}, [][]string{{"umbrella"}, {"kite"}})
 	require.Truef(t, err == nil && found.Turns == 3 && len(found.Found) == 2, "%+v, %v", found, err)
 	slices.SortFunc(found.Found, func(a, b recall.Match) int { return cmp.Compare(a.Seq, b.Seq) })
 	first, second := found.Found[0], found.Found[1]
@@ -158,7 +156,7 @@ func TestLateRecallKeepsItsConnection(t *testing.T) {
 	t.Parallel()
 	b := newBedWith(t, memory.DefaultLimits(), 1)
 	chatID := b.keepIndexed(b.user, "My dentist is called Dr. Bukowski.", "Noted.")
-	store := NewRecall(b.pool)
+	store := &Recall{Pool: b.pool}
 	const backend = "select pg_backend_pid()"
 	before := ask[int](b, backend)
 	conn := testkit.Connect(t, b.db.DSN)
@@ -191,7 +189,7 @@ func TestRecallLooksElsewhereWhereTheChatSaysNothing(t *testing.T) {
 		t.Helper()
 		query.ChatID, query.Limit = asking, 6
 		var all []string
-		for _, turn := range must((&recall.Recaller{Store: NewRecall(b.pool)}).Recall(t.Context(), b.user, query))(t).Turns {
+		for _, turn := range must((&recall.Recaller{Store: &Recall{Pool: b.pool}}).Recall(t.Context(), b.user, query))(t).Turns {
 			is(t, turn.Elsewhere, turn.ChatID == other, "%+v", turn)
 			all = append(all, turn.Messages[0].Content)
 		}
@@ -240,7 +238,6 @@ func sentence(random *rand.Rand, most int) string {
 
 // talk adds messages to a chat: questions, replies, what tools return, orders of the system, and blank ones.
 func (b *bed) talk(random *rand.Rand, chatID uuid.UUID, messages int) {
-	b.t.Helper()
 	roles := []string{"user", "assistant", "user", "assistant", "user", "assistant", "tool", "system"}
 	for range messages {
 		content := sentence(random, 12)
@@ -362,7 +359,6 @@ func TestSearchOfManyUnindexedMessages(t *testing.T) {
 
 // fillSearched stores so many messages of 75 words each in 200 chats, and indexes their turns. It returns one of the chats.
 func (b *bed) fillSearched(messages int) uuid.UUID {
-	b.t.Helper()
 	admin := testkit.Connect(b.t, b.db.AdminDSN)
 	testkit.Exec(b.t, admin, "set session_replication_role = replica") // no triggers and no checks of foreign keys
 	testkit.Exec(b.t, admin, "create temporary table filled as select n, gen_random_uuid() as id from generate_series(1, 200) n")

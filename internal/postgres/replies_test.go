@@ -29,7 +29,6 @@ func (b *bed) said(turn chat.NewTurn, startChar int, text string) chat.Delta {
 }
 
 func (b *bed) record(said []chat.Delta, ended ...uuid.UUID) {
-	b.t.Helper()
 	noError(b.t, b.turns.RecordDeltas(b.t.Context(), said, ended))
 }
 
@@ -42,7 +41,6 @@ func (b *bed) find(turn chat.NewTurn, from int) chat.StoredReply {
 }
 
 func (b *bed) deltas() int {
-	b.t.Helper()
 	return b.count("message_deltas")
 }
 
@@ -301,7 +299,6 @@ func FuzzNotification(f *testing.F) {
 
 // openForTurns opens a pool of that size, and waits until it has opened what it keeps open.
 func openForTurns(t *testing.T, dsn string, maxConns int) *pgxpool.Pool {
-	t.Helper()
 	pool, _, err := OpenForTurns(t.Context(), dsn, maxConns)
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)
@@ -323,7 +320,6 @@ func (b *bed) turnOver(pool *pgxpool.Pool, turn chat.NewTurn) {
 
 // prepared returns how many statements a connection has prepared, and how often Postgres planned one for its values.
 func prepared(t *testing.T, pool *pgxpool.Pool) (statements, plannings int) {
-	t.Helper()
 	const count = "select count(*), coalesce(sum(custom_plans), 0) from pg_prepared_statements"
 	noError(t, pool.QueryRow(t.Context(), count, pgx.QueryExecModeSimpleProtocol).Scan(&statements, &plannings))
 	return statements, plannings

@@ -25,7 +25,6 @@ import (
 
 // keep stores a chat of a user with these messages, alternately of user and assistant.
 func (b *bed) keep(user auth.Principal, contents ...string) uuid.UUID {
-	b.t.Helper()
 	chatID := ask[uuid.UUID](b, "insert into chats (user_id, title) values ($1, 'a chat') returning id", user.UserID)
 	b.exec(`insert into messages (chat_id, user_id, role, content, created_at)
 		select $1, $2, case when place % 2 = 1 then 'user' else 'assistant' end, content, timestamptz '2026-11-20' + place * interval '1 hour'
@@ -38,7 +37,6 @@ func (b *bed) searches() *History { return NewHistory(b.server, memory.Limits{},
 
 // found returns the contents of the messages that a search finds.
 func (b *bed) found(query api.SearchQuery) []string {
-	b.t.Helper()
 	if query.Limit == 0 {
 		query.Limit = 100
 	}
@@ -307,7 +305,6 @@ func TestSearchUsesTheIndex(t *testing.T) {
 // searchFunctionBody is the statement within throughline.find_messages, with numbers for its parameters:
 // what happens within a function is in no plan.
 func searchFunctionBody(t *testing.T, b *bed) string {
-	t.Helper()
 	body := ask[string](b, "select prosrc from pg_proc where oid = 'throughline.find_messages'::regproc")
 	_, body, _ = strings.Cut(body, "return query\n")
 	body, _, _ = strings.Cut(body, ";\nend")
@@ -340,7 +337,6 @@ func TestSearchEntriesAreMergedOffTheTurn(t *testing.T) {
 
 // foundAny returns the contents that a search for any of the words finds, the best first.
 func (b *bed) foundAny(query string) []string {
-	b.t.Helper()
 	return b.found(api.SearchQuery{Text: query, Mode: api.ModeAny})
 }
 

@@ -12,18 +12,15 @@ import (
 )
 
 // Titles is the store of the titles that the model makes.
-type Titles struct{ pool *pgxpool.Pool }
+type Titles struct{ Pool *pgxpool.Pool }
 
 var _ topics.TitleStore = (*Titles)(nil)
-
-// NewTitles returns the store.
-func NewTitles(pool *pgxpool.Pool) *Titles { return &Titles{pool} }
 
 // ReadUntitled reads the end of a chat.
 func (t *Titles) ReadUntitled(ctx context.Context, chatID uuid.UUID) (topics.UntitledChat, bool, error) {
 	var chat topics.UntitledChat
 	found := false
-	owner, err := sendAsOwner(ctx, t.pool, chatID, "read untitled chat", func(batch *pgx.Batch) {
+	owner, err := sendAsOwner(ctx, t.Pool, chatID, "read untitled chat", func(batch *pgx.Batch) {
 		chat, found = topics.UntitledChat{}, false
 		dbsqlc.ReadUntitled.Read(batch, chatID, func(row dbsqlc.ReadUntitledRow) {
 			found = true
@@ -41,7 +38,7 @@ func (t *Titles) ReadUntitled(ctx context.Context, chatID uuid.UUID) (topics.Unt
 
 // WriteTitle locks the chat and then the brief, as a turn does.
 func (t *Titles) WriteTitle(ctx context.Context, chatID uuid.UUID, chat topics.UntitledChat, title string) error {
-	_, err := sendAsOwner(ctx, t.pool, chatID, "write title", func(batch *pgx.Batch) {
+	_, err := sendAsOwner(ctx, t.Pool, chatID, "write title", func(batch *pgx.Batch) {
 		dbsqlc.LockOwnChat.Queue(batch, chatID)
 		dbsqlc.LockOwnBrief.Queue(batch, chatID)
 		dbsqlc.WriteTitle.Queue(batch, dbsqlc.WriteTitleParams{

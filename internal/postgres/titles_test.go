@@ -67,14 +67,13 @@ func (s shelf) untitled(turns int) (chatID uuid.UUID, asked int) {
 }
 
 func (s shelf) title(chatID uuid.UUID) string {
-	s.t.Helper()
 	return ask[string](s, "select title from chats where id = $1", chatID)
 }
 
 // made has the model make a title, while something else happens to the chat.
 func (s shelf) made(chatID uuid.UUID, meanwhile func()) string {
 	s.t.Helper()
-	store := NewTitles(s.pool)
+	store := &Titles{Pool: s.pool}
 	chat, found, err := store.ReadUntitled(s.t.Context(), chatID)
 	mustBe(s.t, tuple(found, err), tuple(true, nil), "read")
 	meanwhile()
@@ -92,13 +91,13 @@ func TestModelTitlesAChatAfterThreeTurns(t *testing.T) {
 		}
 	}
 	chatID, _ := s.untitled(3)
-	chat, found, err := NewTitles(s.pool).ReadUntitled(t.Context(), chatID)
+	chat, found, err := (&Titles{Pool: s.pool}).ReadUntitled(t.Context(), chatID)
 	is(t, tuple(found, err, len(chat.Said), chat.Said[0], chat.LastSeq, chat.UserID),
 		tuple(true, nil, 6, topics.QuestionMessage{Role: "user", Content: "My secret question."}, int64(6), s.user.UserID), "read")
 	is(t, s.made(chatID, func() {}), "Of the model", "the title")
-	_, found, err = NewTitles(s.pool).ReadUntitled(t.Context(), chatID)
+	_, found, err = (&Titles{Pool: s.pool}).ReadUntitled(t.Context(), chatID)
 	is(t, tuple(found, err), tuple(false, nil), "a chat with a title")
-	_, found, err = NewTitles(s.pool).ReadUntitled(t.Context(), uuid.New())
+	_, found, err = (&Titles{Pool: s.pool}).ReadUntitled(t.Context(), uuid.New())
 	is(t, tuple(found, err), tuple(false, nil), "no chat")
 	again := turnIn(chatID, "And?")
 	s.turns.enqueue.Title = func(context.Context, pgx.Tx, uuid.UUID) error { t.Error("asked again"); return nil }
@@ -140,7 +139,6 @@ func TestTitleGoesWithItsWords(t *testing.T) {
 }
 
 func (s shelf) rename(chatID uuid.UUID, title string) {
-	s.t.Helper()
 	must(s.ChangeChat(s.t.Context(), s.user, chatID, api.ChatChange{Title: api.To(title)}))(s.t)
 }
 

@@ -19,20 +19,15 @@ import (
 
 // Assignments is the store of the topics of turns.
 type Assignments struct {
-	pool   *pgxpool.Pool
-	insert Insert
+	Pool   *pgxpool.Pool
+	Insert Insert
 }
 
 var _ topics.AssignStore = (*Assignments)(nil)
 
-// NewAssignments returns the store.
-func NewAssignments(pool *pgxpool.Pool, insert Insert) *Assignments {
-	return &Assignments{pool: pool, insert: insert}
-}
-
 // Wanted reports whether a chat has topics, and turns for them.
 func (a *Assignments) Wanted(ctx context.Context, chatID uuid.UUID, in topics.Scope) (bool, error) {
-	rows, err := try(ctx, a.pool, dbsqlc.AssignWanted.All, dbsqlc.AssignWantedParams{Mode: in.Mode, Model: in.Model, ChatID: chatID})
+	rows, err := try(ctx, a.Pool, dbsqlc.AssignWanted.All, dbsqlc.AssignWantedParams{Mode: in.Mode, Model: in.Model, ChatID: chatID})
 	return len(rows) > 0 && rows[0], failed("look for turns without topics", err)
 }
 
@@ -46,7 +41,7 @@ type held struct {
 // hold reads the topics of a chat in a transaction that alone changes them, as the chat's owner, and then runs work. It may
 // try again, so work must start from nothing each time.
 func (a *Assignments) hold(ctx context.Context, chatID uuid.UUID, in topics.Scope, work func(pgx.Tx, *held, []*topics.Topic) error) error {
-	return retry(ctx, a.pool, func() error {
+	return retry(ctx, a.Pool, func() error {
 		var chat held
 		var all []*topics.Topic
 		batch := holdBatch(chatID, in, &chat, func(row dbsqlc.AssignReadTopicsRow) {
@@ -56,7 +51,7 @@ func (a *Assignments) hold(ctx context.Context, chatID uuid.UUID, in topics.Scop
 				all = append(all, &row.Topic)
 			}
 		})
-		return sendInTx(ctx, a.pool, batch, func(tx pgx.Tx) error {
+		return sendInTx(ctx, a.Pool, batch, func(tx pgx.Tx) error {
 			if !chat.claimed {
 				return errOvertaken
 			}
@@ -111,17 +106,17 @@ type leftover struct {
 // insertNext inserts the jobs that come of an assignment.
 func (a *Assignments) insertNext(ctx context.Context, tx pgx.Tx, chatID uuid.UUID, change *topics.Assignment, left leftover) error {
 	if change.Report.More {
-		if err := a.insert(ctx, tx, work.Job{Name: work.AssignTopics, ChatID: chatID, Priority: work.Repair}); err != nil {
+		if err := a.Insert(ctx, tx, work.Job{Name: work.AssignTopics, ChatID: chatID, Priority: work.Repair}); err != nil {
 			return err
 		}
 	}
 	for _, id := range left.due {
-		if err := a.insert.Compact(ctx, tx, chatID, id); err != nil {
+		if err := a.Insert.Compact(ctx, tx, chatID, id); err != nil {
 			return err
 		}
 	}
 	if len(change.New) > 0 && left.active > change.MaxTopics {
-		return a.insert(ctx, tx, work.Job{Name: work.DecayTopics})
+		return a.Insert(ctx, tx, work.Job{Name: work.DecayTopics})
 	}
 	return nil
 }
@@ -238,13 +233,13 @@ func chosenParams(chatID uuid.UUID, chosen []topics.Chosen) dbsqlc.AssignTurnsPa
 // Fading looks at the next chats whose topics may have faded.
 func (a *Assignments) Fading(ctx context.Context, after topics.Faded, maxTopics, most int) ([]topics.Faded, error) {
 	params := dbsqlc.AssignLookAtFadingParams{AfterAt: after.At, After: after.ChatID, MaxTopics: maxTopics, Most: most}
-	chats, err := dbsqlc.AssignLookAtFading.All(ctx, a.pool, params)
+	chats, err := dbsqlc.AssignLookAtFading.All(ctx, a.Pool, params)
 	return chats, failed("find chats with many topics", err)
 }
 
 // Alike looks at the next chats whose topics have changed.
 func (a *Assignments) Alike(ctx context.Context, after uuid.UUID, model string, cosine float64, most int) ([]topics.Compared, error) {
-	chats, err := dbsqlc.AssignLookAtAlike.All(ctx, a.pool, dbsqlc.AssignLookAtAlikeParams{Model: model, After: after, Cosine: cosine, Most: most})
+	chats, err := dbsqlc.AssignLookAtAlike.All(ctx, a.Pool, dbsqlc.AssignLookAtAlikeParams{Model: model, After: after, Cosine: cosine, Most: most})
 	return chats, failed("find topics that are the same", err)
 }
 
@@ -289,7 +284,7 @@ func (a *Assignments) Merge(ctx context.Context, chatID uuid.UUID, choose func([
 			return err
 		}
 		for id := range changed {
-			if err := a.insert.Compact(ctx, tx, chatID, id); err != nil {
+			if err := a.Insert.Compact(ctx, tx, chatID, id); err != nil {
 				return err
 			}
 		}

@@ -71,20 +71,19 @@ func (m tells) Summarize(_ context.Context, call brief.Call) (work.Answer, error
 
 // newChatter tells a chat to everything that topics are made by.
 func (b *bed) newChatter(random *rand.Rand) *chatter {
-	b.t.Helper()
 	c := &chatter{bed: b, who: b.newUser(), chat: uuid.New(), random: random}
 	settings := topics.Defaults()
 	settings.Max, settings.MaxMessages, settings.KeepMessages = 1, 4, 2
 	settings.Continuity = -2 // one turn is enough for a topic
-	store, registry, log := NewEmbeddings(b.pool, recall.VectorSize), metrics.New(), &testkit.Log{}
+	store, registry, log := &Embeddings{Pool: b.pool}, metrics.New(), &testkit.Log{}
 	b.exec(`insert into embedding_models (model, dims, unrelated_p50, unrelated_p99, languages, sentences) values ('subjects', 512, 0, 0.3, '', $1)
 		on conflict do nothing`, recall.SentenceList)
 	c.assigns = &topics.Assigner{
-		Store: NewAssignments(b.pool, noJob), Settings: settings, Mode: "on", Model: "subjects", Scales: recall.NewScales(store,
+		Store: &Assignments{Pool: b.pool, Insert: noJob}, Settings: settings, Mode: "on", Model: "subjects", Scales: recall.NewScales(store,
 			subjects{}), Metrics: registry, Logger: log.Logger(),
 	}
 	c.packs = topics.NewCompactor(topics.CompactorConfig{
-		Store: NewPacks(b.pool, noJob), Leases: b.work, Summarizer: tells{time.Duration(random.IntN(4)) * time.Millisecond},
+		Store: &Packs{Pool: b.pool, Insert: noJob}, Leases: b.work, Summarizer: tells{time.Duration(random.IntN(4)) * time.Millisecond},
 		Prompt: brief.PromptConfig{Model: "small"}, InputTokens: 8000, Settings: settings, Metrics: registry, Logger: log.Logger(),
 	})
 	b.exec("insert into chats (id, user_id, title) values ($1, $2, 'a chat')", c.chat, c.who.UserID)
@@ -109,7 +108,7 @@ func (b *bed) newChatter(random *rand.Rand) *chatter {
 
 // embed does what embed_turns does.
 func (c *chatter) embed() error {
-	ctx, store := c.t.Context(), NewTurnVectors(c.pool)
+	ctx, store := c.t.Context(), &TurnVectors{Pool: c.pool}
 	bare, _, err := store.Bare(ctx, c.chat, "subjects", recall.Bare{}, 100)
 	if err != nil {
 		return err
@@ -147,7 +146,7 @@ func (c *chatter) pack() error {
 
 // fade archives topics of the chat, of any age.
 func (c *chatter) fade() error {
-	_, err := NewAssignments(c.pool, noJob).Archive(c.t.Context(), c.chat, func(all []topics.Topic) ([]uuid.UUID, *time.Time) {
+	_, err := (&Assignments{Pool: c.pool, Insert: noJob}).Archive(c.t.Context(), c.chat, func(all []topics.Topic) ([]uuid.UUID, *time.Time) {
 		var faded []uuid.UUID
 		for n := range all {
 			if all[n].State == topics.Active && n > 0 {
@@ -161,7 +160,7 @@ func (c *chatter) fade() error {
 
 // merge makes two topics of the chat one.
 func (c *chatter) merge() error {
-	_, err := NewAssignments(c.pool, noJob).Merge(c.t.Context(), c.chat, func(all []topics.Topic) []topics.Merge {
+	_, err := (&Assignments{Pool: c.pool, Insert: noJob}).Merge(c.t.Context(), c.chat, func(all []topics.Topic) []topics.Merge {
 		if len(all) < 3 {
 			return nil
 		}
@@ -220,7 +219,7 @@ func TestNoWordOutlivesItsMessageInTopics(t *testing.T) {
 			happen := func() bool {
 				return len(erasures) != 2 || min(happened["merged"], happened["archived"], happened["active"]) > 0
 			}
-			rounds := races(t, 60) // 15 in short mode
+			rounds := races(60) // 15 in short mode
 			for n := 0; n < rounds || n < 4*rounds && !happen(); n++ {
 				c := b.newChatter(random)
 				named := strings.NewReplacer("$1", c.erased[0].String(), "$2", c.erased[1].String(), "$3", c.chat.String())
@@ -271,7 +270,7 @@ func (c *chatter) talkOn() error {
 
 // mergeTwo and rateAndRename act as users do. A topic that is gone by then, or was merged, is refused.
 func (c *chatter) mergeTwo() error {
-	store := NewUserTopics(c.server, UserTopicsOptions{Settings: topics.Defaults()})
+	store := &UserTopics{Pool: c.server, Options: UserTopicsOptions{Settings: topics.Defaults()}}
 	page, err := store.ListTopics(c.t.Context(), c.who, c.chat, api.TopicsQuery{Limit: 10})
 	if err == nil && len(page.Topics) > 1 {
 		_, err = store.MergeTopic(c.t.Context(), c.who, api.TopicRef{ChatID: c.chat, ID: page.Topics[0].ID}, page.Topics[1].ID)
@@ -280,7 +279,7 @@ func (c *chatter) mergeTwo() error {
 }
 
 func (c *chatter) rateAndRename() error {
-	store := NewUserTopics(c.server, UserTopicsOptions{Settings: topics.Defaults()})
+	store := &UserTopics{Pool: c.server, Options: UserTopicsOptions{Settings: topics.Defaults()}}
 	_, errRate := store.RateMessage(c.t.Context(), c.who, c.erased[1], api.Feedback{Rating: new(1)})
 	_, errRename := store.ChangeTopic(c.t.Context(), c.who, api.TopicRef{ChatID: c.chat, Current: true},
 		api.TopicChange{Title: new("What matters"), Importance: new(0.5)})

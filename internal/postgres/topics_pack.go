@@ -14,22 +14,17 @@ import (
 
 // Packs is the store of compactions of topics.
 type Packs struct {
-	pool   *pgxpool.Pool
-	insert Insert
+	Pool   *pgxpool.Pool
+	Insert Insert
 }
 
 var _ topics.CompactStore = (*Packs)(nil)
-
-// NewPacks returns the store.
-func NewPacks(pool *pgxpool.Pool, insert Insert) *Packs {
-	return &Packs{pool: pool, insert: insert}
-}
 
 // Read reads a topic with all of its messages.
 func (p *Packs) Read(ctx context.Context, chatID, topicID uuid.UUID) (topics.CompactSnapshot, bool, error) {
 	var s topics.CompactSnapshot
 	found := false
-	owner, err := sendAsOwner(ctx, p.pool, chatID, "read topic", func(batch *pgx.Batch) {
+	owner, err := sendAsOwner(ctx, p.Pool, chatID, "read topic", func(batch *pgx.Batch) {
 		s, found = topics.CompactSnapshot{}, false
 		dbsqlc.PackRead.Read(batch, dbsqlc.PackReadParams{TopicID: topicID, ChatID: chatID}, func(row topics.CompactSnapshot) { s, found = row, true })
 		dbsqlc.PackMessages.Read(batch, dbsqlc.PackMessagesParams{TopicID: topicID, ChatID: chatID}, messages(&s.Messages))
@@ -63,14 +58,14 @@ func (p *Packs) Commit(ctx context.Context, change topics.Packed) (bool, error) 
 	if change.JobID != 0 {
 		dbsqlc.CompleteJob.Queue(batch, dbsqlc.CompleteJobParams{Output: output, ID: change.JobID})
 	}
-	err = sendInTx(ctx, p.pool, batch, func(tx pgx.Tx) error {
+	err = sendInTx(ctx, p.Pool, batch, func(tx pgx.Tx) error {
 		switch {
 		case !written || !held:
 			return errOvertaken
 		case !change.More:
 			return nil
 		}
-		return p.insert.Compact(ctx, tx, change.ChatID, change.TopicID)
+		return p.Insert.Compact(ctx, tx, change.ChatID, change.TopicID)
 	})
 	return committed("commit topic", err)
 }

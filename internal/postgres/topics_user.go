@@ -19,8 +19,8 @@ import (
 
 // UserTopics is the store of what a user sees of topics and changes.
 type UserTopics struct {
-	pool    *pgxpool.Pool
-	options UserTopicsOptions
+	Pool    *pgxpool.Pool
+	Options UserTopicsOptions
 }
 
 // UserTopicsOptions of a store. The functions insert a job in the caller's transaction.
@@ -36,11 +36,6 @@ type UserTopicsOptions struct {
 
 var _ api.Topics = (*UserTopics)(nil)
 
-// NewUserTopics returns the store.
-func NewUserTopics(pool *pgxpool.Pool, options UserTopicsOptions) *UserTopics {
-	return &UserTopics{pool: pool, options: options}
-}
-
 // Contexts are short: the turns since the last one with a topic are assigned soon.
 const mostUnassigned = 200
 
@@ -48,16 +43,16 @@ const mostUnassigned = 200
 func (u *UserTopics) ListTopics(ctx context.Context, user auth.Principal, chatID uuid.UUID, query api.TopicsQuery) (api.TopicPage, error) {
 	var found []dbsqlc.UserTopicFindRow
 	var unindexed bool
-	err := sendAbout(ctx, u.pool, user, chatID, "list topics", func(batch *pgx.Batch) {
+	err := sendAbout(ctx, u.Pool, user, chatID, "list topics", func(batch *pgx.Batch) {
 		readTopics(batch, chatID, query, all(&found))
-		if u.options.Index != nil {
-			asked := dbsqlc.UserTopicUnindexedParams{ChatID: chatID, FromTheFirstTurn: u.options.FromTheFirstTurn}
+		if u.Options.Index != nil {
+			asked := dbsqlc.UserTopicUnindexedParams{ChatID: chatID, FromTheFirstTurn: u.Options.FromTheFirstTurn}
 			dbsqlc.UserTopicUnindexed.Read(batch, asked, set(&unindexed))
 		}
 	})
 	if err == nil && unindexed {
 		// The rights of who asks were checked. The job is inserted as the server.
-		err = failed("have turns indexed", inTx(ctx, u.pool, func(tx pgx.Tx) error { return u.options.Index(ctx, tx, chatID) }))
+		err = failed("have turns indexed", inTx(ctx, u.Pool, func(tx pgx.Tx) error { return u.Options.Index(ctx, tx, chatID) }))
 	}
 	page := api.TopicPage{Topics: []api.Topic{}}
 	found, more := cut(found, query.Limit)
@@ -87,7 +82,7 @@ func readTopics(batch *pgx.Batch, chatID uuid.UUID, query api.TopicsQuery, take 
 
 // shown is a topic as its owner sees it now.
 func (u *UserTopics) shown(row dbsqlc.UserTopicFindRow) api.OneTopic {
-	s, topic := u.options.Settings, row.OneTopic
+	s, topic := u.Options.Settings, row.OneTopic
 	topic.Summary = nullZero(zeroNull(topic.Summary))
 	topic.MemoryType, topic.HalfLifeDays = string(s.MemoryTypeOf(topic.AccessCount)), days(s, topic.AccessCount)
 	topic.Priority = s.Priority(float64(topic.Importance), topic.AccessCount, seconds(row.InactiveSeconds))
@@ -106,7 +101,7 @@ func queueTopic(batch *pgx.Batch, ref api.TopicRef, found *dbsqlc.UserTopicFindR
 }
 
 func (u *UserTopics) find(ctx context.Context, user auth.Principal, ref api.TopicRef) (found dbsqlc.UserTopicFindRow, err error) {
-	err = sendAbout(ctx, u.pool, user, ref.ChatID, "find topic", func(batch *pgx.Batch) { queueTopic(batch, ref, &found) })
+	err = sendAbout(ctx, u.Pool, user, ref.ChatID, "find topic", func(batch *pgx.Batch) { queueTopic(batch, ref, &found) })
 	return found, cmp.Or(err, missing(found.ID, api.NoTopic))
 }
 
@@ -135,7 +130,7 @@ func (u *UserTopics) ChangeTopic(ctx context.Context, user auth.Principal, ref a
 		ChatID: ref.ChatID, TopicID: found.ID, Title: change.Title, Tags: zeroNull(change.Tags), Importance: real32(change.Importance),
 	}
 	var changed bool
-	err = sendAbout(ctx, u.pool, user, ref.ChatID, "change topic", func(batch *pgx.Batch) {
+	err = sendAbout(ctx, u.Pool, user, ref.ChatID, "change topic", func(batch *pgx.Batch) {
 		dbsqlc.UserTopicChange.Queue(batch, params).Exec(affects(1, &changed))
 		queueTopic(batch, ref, &found)
 	})
@@ -145,10 +140,10 @@ func (u *UserTopics) ChangeTopic(ctx context.Context, user auth.Principal, ref a
 // TopicStats counts a topic's messages.
 func (u *UserTopics) TopicStats(ctx context.Context, user auth.Principal, ref api.TopicRef) (api.TopicStats, error) {
 	var stats api.TopicStats
-	err := sendAbout(ctx, u.pool, user, ref.ChatID, "count a topic's messages", func(batch *pgx.Batch) {
+	err := sendAbout(ctx, u.Pool, user, ref.ChatID, "count a topic's messages", func(batch *pgx.Batch) {
 		dbsqlc.UserTopicCounts.Read(batch, dbsqlc.UserTopicCountsParams{ChatID: ref.ChatID, TopicID: topicID(ref)}, set(&stats))
 	})
-	settings := u.options.Settings
+	settings := u.Options.Settings
 	stats.MemoryType, stats.HalfLifeDays = string(settings.MemoryTypeOf(stats.AccessCount)), days(settings, stats.AccessCount)
 	return stats, cmp.Or(err, missing(stats.TopicID, api.NoTopic))
 }
@@ -158,7 +153,7 @@ func (u *UserTopics) messages(
 	ctx context.Context, user auth.Principal, ref api.TopicRef, all bool,
 ) (packed, active []topics.Entry, err error) {
 	var row dbsqlc.UserTopicMessagesRow
-	err = sendAbout(ctx, u.pool, user, ref.ChatID, "read a topic's messages", func(batch *pgx.Batch) {
+	err = sendAbout(ctx, u.Pool, user, ref.ChatID, "read a topic's messages", func(batch *pgx.Batch) {
 		params := dbsqlc.UserTopicMessagesParams{ChatID: ref.ChatID, TopicID: topicID(ref), AllOfThem: all}
 		dbsqlc.UserTopicMessages.Read(batch, params, set(&row))
 	})
@@ -198,9 +193,9 @@ func (u *UserTopics) TopicArchive(ctx context.Context, user auth.Principal, ref 
 func (u *UserTopics) TopicContext(ctx context.Context, user auth.Principal, ref api.TopicRef) (api.TopicContext, error) {
 	var found dbsqlc.UserTopicFindRow
 	var said api.TopicContext
-	err := sendAbout(ctx, u.pool, user, ref.ChatID, "read a topic's context", func(batch *pgx.Batch) {
+	err := sendAbout(ctx, u.Pool, user, ref.ChatID, "read a topic's context", func(batch *pgx.Batch) {
 		queueTopic(batch, ref, &found)
-		params := dbsqlc.UserTopicContextParams{ChatID: ref.ChatID, TopicID: topicID(ref), Most: mostUnassigned, MostWithout: u.options.Settings.MaxMessages}
+		params := dbsqlc.UserTopicContextParams{ChatID: ref.ChatID, TopicID: topicID(ref), Most: mostUnassigned, MostWithout: u.Options.Settings.MaxMessages}
 		dbsqlc.UserTopicContext.Read(batch, params, all(&said.Messages))
 	})
 	for n := range said.Messages {
@@ -218,7 +213,7 @@ func (u *UserTopics) TopicContext(ctx context.Context, user auth.Principal, ref 
 func (u *UserTopics) RateMessage(ctx context.Context, user auth.Principal, messageID uuid.UUID, feedback api.Feedback) (rated api.Message, err error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
-	err = inTx(ctx, u.pool, func(tx pgx.Tx) error {
+	err = inTx(ctx, u.Pool, func(tx pgx.Tx) error {
 		rated, err = rateMessage(ctx, tx, user, messageID, *feedback.Rating)
 		return err
 	})
@@ -268,7 +263,7 @@ func rateTopic(ctx context.Context, tx pgx.Tx, rated api.Message, rating int) er
 func (u *UserTopics) MergeTopic(ctx context.Context, user auth.Principal, ref api.TopicRef, into uuid.UUID) (merged api.OneTopic, err error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
-	err = inTx(ctx, u.pool, func(tx pgx.Tx) error {
+	err = inTx(ctx, u.Pool, func(tx pgx.Tx) error {
 		merged, err = u.merge(ctx, tx, user, ref, into)
 		return err
 	})
@@ -295,8 +290,8 @@ func (u *UserTopics) merge(ctx context.Context, tx pgx.Tx, user auth.Principal, 
 	queueTopic(batch, api.TopicRef{ChatID: ref.ChatID, ID: into}, &kept)
 	queueActAsServer(batch)
 	err = cmp.Or(tx.SendBatch(ctx, batch).Close(), allowed(locked && merged, "topics"))
-	if err == nil && u.options.Compact != nil {
-		err = u.options.Compact(ctx, tx, ref.ChatID, into)
+	if err == nil && u.Options.Compact != nil {
+		err = u.Options.Compact(ctx, tx, ref.ChatID, into)
 	}
 	return u.shown(kept), err
 }
@@ -315,7 +310,7 @@ func mergeable(from, into dbsqlc.UserTopicFindRow) error {
 	if wrong == "" {
 		return nil
 	}
-	return &fault.Error{Code: fault.ValidationFailed, Message: "These topics cannot be merged.", Details: map[string]any{"into": wrong}}
+	return fault.With(fault.ValidationFailed, "These topics cannot be merged.", map[string]any{"into": wrong})
 }
 
 // seconds is a time that has passed. Messages may be dated further back than a time.Duration reaches.

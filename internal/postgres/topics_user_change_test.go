@@ -22,7 +22,6 @@ func TestChangeTopicChangesNamedFieldsAlone(t *testing.T) {
 	t.Parallel()
 	p := newTopical(t)
 	change := func(ref api.TopicRef, change api.TopicChange) api.OneTopic {
-		t.Helper()
 		noError(t, api.Check(&change))
 		return must(p.store.ChangeTopic(t.Context(), p.user, ref, change))(t)
 	}
@@ -109,7 +108,6 @@ func TestTopicsAreMerged(t *testing.T) {
 
 // attempts makes every call about a topic, and returns the codes of the refusals.
 func (p *topical) attempts(user auth.Principal, ref api.TopicRef, messageID uuid.UUID) map[string]fault.Code {
-	p.t.Helper()
 	ctx, codes := p.t.Context(), map[string]fault.Code{}
 	for name, err := range map[string]error{
 		"list":    errOf(p.store.ListTopics(ctx, user, ref.ChatID, api.TopicsQuery{Limit: 10})),
@@ -206,7 +204,6 @@ func newWandering(t *testing.T) wandering {
 
 // topic stores a topic of the turns that begin with these messages.
 func (w wandering) topic(number int, title string, turns ...int64) uuid.UUID {
-	w.t.Helper()
 	id := ask[uuid.UUID](w, `insert into topics (chat_id, user_id, number, title, created_at, last_active_at, first_seq, last_seq, message_count,
 		centroid, embedding_model, centroid_turns)
 		values ($1, $2, $3, $4, '2026-03-03 12:00Z', now(), $5, $6, $7, $8::text::throughline.embedding, 'a model', 1) returning id`,
@@ -217,8 +214,7 @@ func (w wandering) topic(number int, title string, turns ...int64) uuid.UUID {
 
 // left returns the topics of which turns left a prompt that shows the chat from a message on, and that it has come back from.
 func (w wandering) left(user auth.Principal, after, before int64) (titles []string, latest string) {
-	w.t.Helper()
-	found := must(NewRecall(w.pool).Matches(w.t.Context(), user, recall.Query{ChatID: w.chatID, After: after, Before: before, Topics: true}, nil))(w.t)
+	found := must((&Recall{Pool: w.pool}).Matches(w.t.Context(), user, recall.Query{ChatID: w.chatID, After: after, Before: before, Topics: true}, nil))(w.t)
 	names := map[uuid.UUID]string{w.cello: "cello", w.bees: "bees", w.chess: "chess"}
 	titles = []string{}
 	for _, t := range found.Topics {
@@ -268,7 +264,7 @@ func TestTopicsNearToAQuestion(t *testing.T) {
 	w.exec("update topics set centroid = null, embedding_model = null, centroid_turns = 0 where id = $1", w.chess)
 	w.exec("update turn_index set embedding = $2::text::throughline.embedding, embedding_model = 'a model' where chat_id = $1 and seq = 7", w.chatID,
 		vectorText(axis(1)))
-	near, err := NewRecall(w.pool).Nearness(t.Context(), w.user, recall.Query{ChatID: w.chatID, Before: 21, Topics: true},
+	near, err := (&Recall{Pool: w.pool}).Nearness(t.Context(), w.user, recall.Query{ChatID: w.chatID, Before: 21, Topics: true},
 		recall.Vector{Model: "a model", Values: axis(1)}, nil)
 	require.Truef(t, err == nil && len(near.Topics) == 3 && len(near.Turns) == 1 && near.Turns[0].TopicID == w.bees,
 		"%+v, %v", near, err)
@@ -300,7 +296,7 @@ func TestTopicsThatAreNotLookedUp(t *testing.T) {
 	t.Parallel()
 	w := newWandering(t)
 	shown := func(user auth.Principal, id uuid.UUID) *recall.Topic {
-		_, topic, err := NewRecall(w.pool).Texts(t.Context(), user, nil, id)
+		_, topic, err := (&Recall{Pool: w.pool}).Texts(t.Context(), user, nil, id)
 		noError(t, err)
 		return topic
 	}
@@ -320,7 +316,7 @@ func TestTopicsThatAreNotLookedUp(t *testing.T) {
 		t.Errorf("in a chat without topics: %v, %s", titles, latest)
 	}
 	w.exec("update chats set topics = 'on' where id = $1", w.chatID)
-	found, err := NewRecall(w.pool).Matches(t.Context(), w.user, recall.Query{ChatID: w.chatID, Before: 21}, [][]string{{"cello"}})
+	found, err := (&Recall{Pool: w.pool}).Matches(t.Context(), w.user, recall.Query{ChatID: w.chatID, Before: 21}, [][]string{{"cello"}})
 	first := slices.IndexFunc(found.Found, func(m recall.Match) bool { return m.Seq == 1 })
 	assert.Truef(t, err == nil && found.Topics == nil && first >= 0 && found.Found[first].TopicID == w.cello,
 		"unasked: %+v, %v", found, err)
@@ -329,7 +325,7 @@ func TestTopicsThatAreNotLookedUp(t *testing.T) {
 func TestPacksAreOfTheChatsOwner(t *testing.T) {
 	t.Parallel()
 	w := newWandering(t)
-	packs, otherChat := NewPacks(w.pool, noJob), ask[uuid.UUID](w, "insert into chats (user_id) values ($1) returning id", w.newUser().UserID)
+	packs, otherChat := &Packs{Pool: w.pool, Insert: noJob}, ask[uuid.UUID](w, "insert into chats (user_id) values ($1) returning id", w.newUser().UserID)
 	if s, found, err := packs.Read(t.Context(), otherChat, w.bees); err != nil || found || len(s.Messages) != 0 {
 		t.Errorf("another's topic: %+v, %v, %v", s, found, err)
 	}

@@ -46,7 +46,7 @@ func topicalOf(b *bed) *topical {
 		_, err := tx.Exec(ctx, "select 1 from river.river_job limit 1") // what only the server itself may read
 		return err
 	}
-	p.store = NewUserTopics(p.server, UserTopicsOptions{
+	p.store = &UserTopics{Pool: p.server, Options: UserTopicsOptions{
 		Settings: topics.Defaults(),
 		Index: func(ctx context.Context, tx pgx.Tx, chatID uuid.UUID) error {
 			p.indexed <- chatID
@@ -56,7 +56,7 @@ func topicalOf(b *bed) *topical {
 			p.packed <- topicID
 			return asServer(ctx, tx)
 		},
-	})
+	}}
 	p.chat = p.talk(8)
 	p.exec("select throughline.index_chat($1, 12)", p.chat)
 	p.bows, p.rosin = p.topic(1, "Bows", 1, 8), p.topic(2, "Rosin, dark or light", 9, 12)
@@ -81,7 +81,6 @@ func (p *topical) talk(turns int) uuid.UUID {
 
 // topic gives the turns from one message to another a topic.
 func (p *topical) topic(number int, title string, first, last int64) uuid.UUID {
-	p.t.Helper()
 	id := uuid.New()
 	p.exec("update turn_index set topic_id = $1 where chat_id = $2 and seq between $3 and $4", id, p.chat, first, last)
 	p.exec(`insert into topics (id, chat_id, user_id, number, title, title_seq, message_count, created_at, last_active_at, first_seq, last_seq)
@@ -92,7 +91,6 @@ func (p *topical) topic(number int, title string, first, last int64) uuid.UUID {
 
 // pack packs the messages of the topic of bows up to one of them, with a summary.
 func (p *topical) pack(upto int64) {
-	p.t.Helper()
 	p.exec(`update topics set compacted_seq = $2, compacted_messages = $2::bigint, summary_seq = $2, summary = 'They compared bows.', summary_tokens = 5
 		where id = $1`, p.bows, upto)
 }
@@ -104,7 +102,6 @@ func (p *topical) ref(id uuid.UUID) api.TopicRef {
 func (p *topical) current() api.TopicRef { return api.TopicRef{ChatID: p.chat, Current: true} }
 
 func (p *topical) history(ref api.TopicRef, all bool) []api.TopicMessage {
-	p.t.Helper()
 	found := must(p.store.TopicHistory(p.t.Context(), p.user, ref, api.TopicHistoryQuery{IncludeCompressed: all}))(p.t)
 	return found.Messages
 }
@@ -119,7 +116,6 @@ func saidIn(messages []api.TopicMessage) (said []string) {
 
 // list returns the titles that a query finds.
 func (p *topical) list(query api.TopicsQuery) ([]string, api.TopicPage) {
-	p.t.Helper()
 	noError(p.t, api.Check(&query))
 	page := must(p.store.ListTopics(p.t.Context(), p.user, p.chat, query))(p.t)
 	titles := []string{}
@@ -259,7 +255,6 @@ func TestTopicMessagesComeFromTheArchive(t *testing.T) {
 
 // unpacked reads an archive as an app does.
 func unpacked(t *testing.T, archive string) (entries []api.TopicMessage) {
-	t.Helper()
 	zip, err := gzip.NewReader(base64.NewDecoder(base64.StdEncoding, strings.NewReader(archive)))
 	if err == nil {
 		err = json.NewDecoder(zip).Decode(&entries)
@@ -273,7 +268,6 @@ func TestTopicContext(t *testing.T) {
 	p := newTopical(t)
 	p.pack(4)
 	said := func(ref api.TopicRef) string {
-		t.Helper()
 		said := []string{}
 		for _, m := range must(p.store.TopicContext(t.Context(), p.user, ref))(t).Messages {
 			said = append(said, m.Role[:1]+":"+m.Content)
@@ -300,7 +294,6 @@ func TestTopicContext(t *testing.T) {
 
 // create makes a chat without messages.
 func (p *topical) create(user auth.Principal) uuid.UUID {
-	p.t.Helper()
 	made := must(shelfOf(p.bed).CreateChat(p.t.Context(), user, api.NewChat{}))(p.t)
 	return made.ID
 }

@@ -280,6 +280,6 @@ func (t *Transfer) ImportAccountMemories(ctx context.Context, user auth.Principa
 	if t.memories.Off {
 		return 0, 0, nil
 	}
-	done, err := NewUserMemories(t.pool, t.memories).importAll(ctx, user, imported, "")
+	done, err := (&UserMemories{Pool: t.pool, Options: t.memories}).importAll(ctx, user, imported, "")
 	return done.Imported, done.Full, err
 }

@@ -192,12 +192,12 @@ const exportedMemories = 200
 
 // ExportMemories reads page after page.
 func (u *UserMemories) ExportMemories(ctx context.Context, user auth.Principal, take func(bundle.Memory) error) error {
-	return exportMemories(ctx, exportOf(u.pool, user), dbsqlc.ExportMemoriesParams{}, take)
+	return exportMemories(ctx, exportOf(u.Pool, user), dbsqlc.ExportMemoriesParams{}, take)
 }
 
 // ImportMemories stores those whose words are not there yet.
 func (u *UserMemories) ImportMemories(ctx context.Context, user auth.Principal, records []bundle.Memory) (done api.ImportedMemories, err error) {
-	if u.options.Off {
+	if u.Options.Off {
 		return done, api.MemoryOff()
 	}
 	imported := make([]transfer.NewMemory, len(records))

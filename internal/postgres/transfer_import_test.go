@@ -44,7 +44,6 @@ type importedRow struct {
 }
 
 func (p *port) rows(chatID uuid.UUID) []importedRow {
-	p.t.Helper()
 	return rowsOf[importedRow](p, `select m.seq, m.role, m.content, to_char(m.created_at at time zone 'UTC', 'YYYY-MM-DD HH24:MI:SS.MS'),
 		coalesce(r.seq, 0), m.token_count from messages m left join messages r on r.id = m.reply_to where m.chat_id = $1 order by m.seq`, chatID)
 }
@@ -85,13 +84,11 @@ func TestSystemMessagesOfOtherProgramsCount(t *testing.T) {
 
 // path is what a chat says on its path.
 func (p *port) path(chatID uuid.UUID) string {
-	p.t.Helper()
 	return ask[string](p, "select string_agg(content, ', ' order by seq) from messages where chat_id = $1 and superseded_by is null", chatID)
 }
 
 // selects chooses a version by its words, and returns what the path says then.
 func (p *port) selects(chatID uuid.UUID, words string) string {
-	p.t.Helper()
 	p.exec("select throughline.select_version(id) from messages where chat_id = $1 and content = $2", chatID, words)
 	return p.path(chatID)
 }

@@ -55,7 +55,6 @@ func (p *port) importAs(user auth.Principal, file string) (transfer.Result, erro
 
 // mustImport imports a file, which must succeed.
 func (p *port) mustImport(user auth.Principal, file string) transfer.Result {
-	p.t.Helper()
 	return must(p.importAs(user, file))(p.t)
 }
 
@@ -70,13 +69,11 @@ func (p *port) exportAs(user auth.Principal, chatID uuid.UUID, format string) (s
 }
 
 func (p *port) mustExport(user auth.Principal, chatID uuid.UUID, format string) string {
-	p.t.Helper()
 	return must(p.exportAs(user, chatID, format))(p.t)
 }
 
 // records reads a bundle.
 func records(t reporter, text string) []bundle.Record {
-	t.Helper()
 	_, all, err := bundle.Open(strings.NewReader(text), int64(len(text)))
 	if err != nil {
 		t.Fatalf("%v", err)
@@ -228,7 +225,6 @@ func hashOf(content string) string {
 
 // encoded writes a bundle of lines, with the files in the order of an export.
 func encoded(t reporter, chat bundle.Chat, files []bundle.File, messages []bundle.Message) string {
-	t.Helper()
 	var out bytes.Buffer
 	lines := bundle.NewLines(&out)
 	err := lines.Begin(time.Now(), chat)

@@ -21,14 +21,12 @@ import (
 
 // indexed returns the turns of a chat that recall can find, such as "1-2 3-4", and up to where it is indexed.
 func (b *bed) indexed(chatID uuid.UUID) (turns string, upto int64) {
-	b.t.Helper()
 	return ask[string](b, "select coalesce(string_agg(seq || '-' || last_seq, ' ' order by seq), '') from turn_index where chat_id = $1", chatID),
 		ask[int64](b, "select indexed_seq from conversation_briefs where chat_id = $1", chatID)
 }
 
 // wantIndexed compares indexed.
 func (b *bed) wantIndexed(chatID uuid.UUID, turns string, upto int64) {
-	b.t.Helper()
 	got, last := b.indexed(chatID)
 	assert.Truef(b.t, got == turns && last == upto, "indexed are %q up to %d, want %q up to %d", got, last, turns, upto)
 }
@@ -54,7 +52,6 @@ func (b *bed) checkIndex() {
 
 // holders returns the tables with a row that holds a word, in any column.
 func (b *bed) holders(word string) []string {
-	b.t.Helper()
 	var found []string
 	for _, table := range ask[[]string](b, `select array_agg(c.oid::regclass::text) from pg_class c
 		where c.relkind in ('r', 'p') and c.relnamespace in ('public'::regnamespace, 'river'::regnamespace)`) {
@@ -94,7 +91,6 @@ func TestCoveredTurnsAreIndexedInTheSameCommit(t *testing.T) {
 
 // unindex makes a chat one of which nothing is indexed, as one that was folded before there was an index.
 func (b *bed) unindex(chatID uuid.UUID) {
-	b.t.Helper()
 	b.exec("delete from turn_index where chat_id = $1", chatID)
 	b.exec("update conversation_briefs set indexed_seq = 0, to_index = true where chat_id = $1", chatID)
 }
@@ -208,7 +204,7 @@ func TestIndexedTurnsAreMemorysTurns(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	random := seeded(t)
-	for n := range races(t, 60) {
+	for n := range races(60) {
 		chatID := b.emptyChat()
 		messages := b.writeAnyhow(random, chatID, 1+random.IntN(14))
 		noError(t, b.index.RunIndexTurns(t.Context(), chatID, 0))
@@ -226,7 +222,6 @@ func TestIndexedTurnsAreMemorysTurns(t *testing.T) {
 // writeAnyhow stores messages of any kind: blank ones, several replies to a question, and replies to deleted messages. No
 // reply comes late: only then are memory's turns no ranges.
 func (b *bed) writeAnyhow(random *rand.Rand, chatID uuid.UUID, n int) []memory.Message {
-	b.t.Helper()
 	var messages []memory.Message
 	var asked uuid.UUID
 	for seq := range int64(n) {
@@ -306,7 +301,7 @@ func TestNoWordOutlivesItsMessage(t *testing.T) {
 		"update messages set content = '' where id = any($1)",
 		"update messages set superseded_by = id, token_count = 0, content = '' where id = any($1)",
 	}
-	for n := range races(t, 100) { // 25 in short mode
+	for n := range races(100) { // 25 in short mode
 		chatID := b.newChat(2)
 		said := b.exchange(turnIn(chatID, "I own a "+canary), "A "+canary+"!")
 		b.exchange(turnIn(chatID, "And more?"), "Nothing.")
@@ -335,7 +330,7 @@ func TestNoWordOutlivesItsMessage(t *testing.T) {
 func TestBulkDeletionWhileWorkersIndex(t *testing.T) {
 	t.Parallel()
 	b, random := newBed(t), seeded(t)
-	for n := range races(t, 40) {
+	for n := range races(40) {
 		b.user = b.newUser()
 		chats := []uuid.UUID{b.newChat(1), b.newChatOf(memory.StrategySimple, 1)}
 		b.exec(`insert into messages (chat_id, role, content) select id, (array['user', 'assistant'])[1 + n % 2], 'xylophon ' || n

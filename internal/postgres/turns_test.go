@@ -209,7 +209,6 @@ func (b *bed) fail(turn chat.NewTurn, said string) {
 
 // repeatOf returns a turn that repeats another one.
 func (b *bed) repeatOf(turn chat.NewTurn) chat.NewTurn {
-	b.t.Helper()
 	asked := ask[int64](b, "select seq from messages where id = $1", turn.UserMessageID)
 	turn.Last = new(turn.MessageID)
 	turn.Replacement = &chat.Replacement{MessageID: turn.MessageID, FromSeq: asked + 1, Again: true, Retry: true}
@@ -306,7 +305,6 @@ func TestADeletedMessageIsNotStoredAgain(t *testing.T) {
 
 // why reads what a reply was made of.
 func (b *bed) why(messageID uuid.UUID) api.Why {
-	b.t.Helper()
 	return must(b.searches().WhyReply(b.t.Context(), b.user, messageID))(b.t)
 }
 

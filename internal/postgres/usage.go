@@ -18,14 +18,11 @@ import (
 
 // Usage keeps what calls of models cost, and asks the app what users may spend.
 type Usage struct {
-	pool   *pgxpool.Pool
-	logger *slog.Logger
+	Pool   *pgxpool.Pool
+	Logger *slog.Logger
 }
 
 var _ work.Meter = (*Usage)(nil)
-
-// NewUsage returns the store.
-func NewUsage(pool *pgxpool.Pool, logger *slog.Logger) *Usage { return &Usage{pool, logger} }
 
 // recordTimeout is how long a call waits for its row at most: nothing depends on it.
 const recordTimeout = 2 * time.Second
@@ -35,9 +32,9 @@ const recordTimeout = 2 * time.Second
 func (u *Usage) Record(ctx context.Context, spent work.Spent) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
 	defer cancel()
-	err := explained(dbsqlc.InsertUsage.Run(ctx, u.pool, usageRow(spent)))
+	err := explained(dbsqlc.InsertUsage.Run(ctx, u.Pool, usageRow(spent)))
 	if err != nil && fault.CodeOf(err) != fault.UserNotFound {
-		u.logger.LogAttrs(ctx, slog.LevelWarn, "what a call of the model has cost is not recorded",
+		u.Logger.LogAttrs(ctx, slog.LevelWarn, "what a call of the model has cost is not recorded",
 			slog.String("purpose", spent.Purpose), slog.Int("input_tokens", spent.InputTokens), slog.Int("output_tokens", spent.OutputTokens), slog.Any("error", err))
 	}
 }
@@ -57,7 +54,7 @@ const longestDenial = time.Hour
 func (u *Usage) Allow(ctx context.Context, userID uuid.UUID, purpose string) error {
 	var said api.Quota
 	user := auth.Principal{UserID: userID, Claims: `{"sub":"` + userID.String() + `","role":"authenticated"}`}
-	err := sendAs(ctx, u.pool, user, "ask for the quota", func(batch *pgx.Batch) {
+	err := sendAs(ctx, u.Pool, user, "ask for the quota", func(batch *pgx.Batch) {
 		dbsqlc.AskQuota.Read(batch, dbsqlc.AskQuotaParams{UserID: userID, Purpose: purpose}, set(&said))
 	})
 	if err != nil {

@@ -22,7 +22,6 @@ import (
 
 // plan replaces the app's function; body is a query for its four columns.
 func (b *bed) plan(body string) {
-	b.t.Helper()
 	b.exec(`create or replace function throughline.allow_turn(user_id uuid, purpose text, model_variant text)
 		returns table (verdict text, reason text, resets_at timestamptz, variant text) language sql stable set search_path = '' as $$` + body + `$$`)
 }
@@ -152,7 +151,7 @@ func TestReplyIsChargedOnce(t *testing.T) {
 func TestUpkeepHasALimit(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
-	usage := NewUsage(b.server, (&testkit.Log{}).Logger())
+	usage := &Usage{Pool: b.server, Logger: (&testkit.Log{}).Logger()}
 	spend := func(purpose string, tokens int, hoursAgo int) {
 		b.exec(`insert into usage_events (user_id, purpose, input_tokens, created_at) values ($1, $2, $3, now() - make_interval(hours => $4))`,
 			b.user.UserID, purpose, tokens, hoursAgo)
@@ -193,5 +192,5 @@ func TestDocumentedPlan(t *testing.T) {
 	deep.Variant, deep.Variants = "deep-dive", []string{"arco", "deep-dive"}
 	is(t, b.start(deep).Variant, "deep-dive", "with a plan")
 	b.exec("insert into usage_events (user_id, purpose, input_tokens) values ($1, 'fold', 1000001)", b.user.UserID)
-	is(t, fault.CodeOf(NewUsage(b.server, nil).Allow(t.Context(), b.user.UserID, "embed")), fault.QuotaExceeded, "upkeep")
+	is(t, fault.CodeOf((&Usage{Pool: b.server, Logger: nil}).Allow(t.Context(), b.user.UserID, "embed")), fault.QuotaExceeded, "upkeep")
 }

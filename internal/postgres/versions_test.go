@@ -110,13 +110,11 @@ func (s *talk) send(server int, message chat.Message) (chat.Whole, error) {
 }
 
 func (s *talk) mustSend(message chat.Message) chat.Whole {
-	s.t.Helper()
 	return must(s.send(0, message))(s.t)
 }
 
 // begin is a chat with these messages of the user, each with its answer.
 func (s *talk) begin(contents ...string) uuid.UUID {
-	s.t.Helper()
 	chatID := uuid.Nil
 	for _, content := range contents {
 		chatID = s.mustSend(chat.Message{ChatID: chatID, Content: content}).ChatID
@@ -126,7 +124,6 @@ func (s *talk) begin(contents ...string) uuid.UUID {
 
 // path is what a chat says, by the API.
 func (s *talk) path(chatID uuid.UUID) string {
-	s.t.Helper()
 	var said []string
 	for _, m := range s.list(chatID, "") {
 		said = append(said, fmt.Sprintf("%s %d/%d", m.Content, m.Version, m.Versions))
@@ -135,12 +132,10 @@ func (s *talk) path(chatID uuid.UUID) string {
 }
 
 func (s *talk) list(chatID uuid.UUID, versions string) []api.Message {
-	s.t.Helper()
 	return must(s.Store.ListMessages(s.t.Context(), s.user, chatID, api.MessagesQuery{Limit: 200, Versions: versions}))(s.t).Messages
 }
 
 func (s *talk) last(chatID uuid.UUID) uuid.UUID {
-	s.t.Helper()
 	return ask[uuid.UUID](s, "select id from messages where chat_id = $1 and superseded_by is null order by seq desc limit 1", chatID)
 }
 
@@ -391,7 +386,7 @@ func TestSelectingAVersion(t *testing.T) {
 func TestOneOfTwoChangesWins(t *testing.T) {
 	t.Parallel()
 	s, random := newTalk(t), seeded(t)
-	for n := range races(t, 120) {
+	for n := range races(120) {
 		chatID := s.begin("One.", "Two.")
 		s.mustSend(chat.Message{Replaces: s.list(chatID, "")[2].ID, Content: "Zwei."})
 		var two uuid.UUID

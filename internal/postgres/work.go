@@ -49,16 +49,13 @@ func (i Insert) Embed(ctx context.Context, tx pgx.Tx, userID uuid.UUID) error {
 }
 
 // Work is the store of leases and failures of background work. It acts as the server itself.
-type Work struct{ pool *pgxpool.Pool }
+type Work struct{ Pool *pgxpool.Pool }
 
 var _ work.Store = (*Work)(nil)
 
-// NewWork returns the store.
-func NewWork(pool *pgxpool.Pool) *Work { return &Work{pool} }
-
 // Claim takes a lease.
 func (w *Work) Claim(ctx context.Context, lease work.Lease) (work.Claim, time.Duration, error) {
-	row, err := try(ctx, w.pool, dbsqlc.ClaimWork.One, dbsqlc.ClaimWorkParams{
+	row, err := try(ctx, w.Pool, dbsqlc.ClaimWork.One, dbsqlc.ClaimWorkParams{
 		Kind: string(lease.Kind), Key: lease.Key, UserID: nullID(lease.UserID), ChatID: nullID(lease.ChatID),
 		LeaseToken: lease.Token, LeaseSeconds: lease.Duration.Seconds(), PerUser: lease.PerUser, JobID: nullZero(lease.JobID),
 	})
@@ -67,7 +64,7 @@ func (w *Work) Claim(ctx context.Context, lease work.Lease) (work.Claim, time.Du
 
 // Renew extends the lease.
 func (w *Work) Renew(ctx context.Context, lease work.Lease) (bool, error) {
-	renewed, err := try(ctx, w.pool, dbsqlc.RenewWork.Exec, renewal(lease))
+	renewed, err := try(ctx, w.Pool, dbsqlc.RenewWork.Exec, renewal(lease))
 	return renewed > 0, failed("renew lease", err)
 }
 
@@ -77,7 +74,7 @@ func renewal(lease work.Lease) dbsqlc.RenewWorkParams {
 
 // Release ends the lease.
 func (w *Work) Release(ctx context.Context, lease work.Lease, done bool) error {
-	_, err := try(ctx, w.pool, dbsqlc.EndWork.One, ended(lease, done))
+	_, err := try(ctx, w.Pool, dbsqlc.EndWork.One, ended(lease, done))
 	return failed("release lease", err)
 }
 
@@ -87,13 +84,13 @@ func ended(lease work.Lease, done bool) dbsqlc.EndWorkParams {
 
 // PutOff ends the lease of an item that was given up.
 func (w *Work) PutOff(ctx context.Context, lease work.Lease, failure string, delay work.Delay) (int, time.Duration, error) {
-	row, err := try(ctx, w.pool, dbsqlc.PutOffWork.One, postponed(lease, failure, delay))
+	row, err := try(ctx, w.Pool, dbsqlc.PutOffWork.One, postponed(lease, failure, delay))
 	return row.Times, seconds(row.WaitSeconds), failed("put work off", err)
 }
 
 // Wait ends the lease of an item that may not be tried before a time.
 func (w *Work) Wait(ctx context.Context, lease work.Lease, until time.Time) error {
-	_, err := try(ctx, w.pool, dbsqlc.WaitWork.Exec, dbsqlc.WaitWorkParams{
+	_, err := try(ctx, w.Pool, dbsqlc.WaitWork.Exec, dbsqlc.WaitWorkParams{
 		Until: until, Kind: string(lease.Kind), Key: lease.Key, LeaseToken: lease.Token,
 	})
 	return failed("let work wait", err)
@@ -127,21 +124,21 @@ const afterDeath = time.Hour
 // must have taken its lease. Chats whose jobs had no attempt left are put off, those of other kinds are found again when they
 // are due. It returns how many jobs and leases that were.
 func (w *Work) ReviveDead(ctx context.Context, young time.Duration) (jobs, leases int, err error) {
-	revived, err := dbsqlc.ReviveJobs.All(ctx, w.pool, young.Seconds())
+	revived, err := dbsqlc.ReviveJobs.All(ctx, w.Pool, young.Seconds())
 	if err != nil {
 		return 0, 0, failed("revive dead jobs", err)
 	}
 	for _, job := range revived {
 		if job.GivenUp && job.WorkKind == string(work.Fold) {
-			if err := dbsqlc.GiveUpWork.Run(ctx, w.pool, dbsqlc.GiveUpWorkParams{Kind: job.WorkKind, Key: job.Key, WaitSeconds: afterDeath.Seconds()}); err != nil {
+			if err := dbsqlc.GiveUpWork.Run(ctx, w.Pool, dbsqlc.GiveUpWorkParams{Kind: job.WorkKind, Key: job.Key, WaitSeconds: afterDeath.Seconds()}); err != nil {
 				return 0, 0, failed("put off fold", err)
 			}
 			jobs--
 		}
 	}
-	cleared, err := dbsqlc.ClearDeadWork.Exec(ctx, w.pool, struct{}{})
+	cleared, err := dbsqlc.ClearDeadWork.Exec(ctx, w.Pool, struct{}{})
 	if err == nil {
-		err = errors.Join(dbsqlc.ForgetIdleWork.Run(ctx, w.pool, struct{}{}), dbsqlc.WakeIdleWork.Run(ctx, w.pool, struct{}{}))
+		err = errors.Join(dbsqlc.ForgetIdleWork.Run(ctx, w.Pool, struct{}{}), dbsqlc.WakeIdleWork.Run(ctx, w.Pool, struct{}{}))
 	}
 	return jobs + len(revived), int(cleared), failed("clear dead leases", err)
 }

@@ -27,7 +27,6 @@ type played struct {
 }
 
 func play(t *testing.T, answers map[string]string) *played {
-	t.Helper()
 	p := &played{t: t}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -43,7 +42,6 @@ func play(t *testing.T, answers map[string]string) *played {
 
 // says types lines that must be understood.
 func (p *played) says(lines ...string) {
-	p.t.Helper()
 	for _, line := range lines {
 		require.NoErrorf(p.t, p.run(p.t.Context(), line), "%s", line)
 	}
@@ -51,7 +49,6 @@ func (p *played) says(lines ...string) {
 
 // wants is what was shown and, unless there is none of that, what was asked for.
 func (p *played) wants(shown string, asked ...string) {
-	p.t.Helper()
 	assert.Equal(p.t, shown, p.out.String())
 	got := strings.Join(p.asked, "\n")
 	assert.Truef(p.t, asked == nil || got == strings.Join(asked, "\n"), "asked %s", got)
@@ -59,7 +56,6 @@ func (p *played) wants(shown string, asked ...string) {
 
 // tells types lines that are refused.
 func (p *played) tells(refused map[string]string) {
-	p.t.Helper()
 	for line, want := range refused {
 		err := p.run(p.t.Context(), line)
 		assert.Truef(p.t, err != nil && strings.Contains(err.Error(), want), "%s: %v", line, err)

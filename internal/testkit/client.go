@@ -46,7 +46,6 @@ type Answer struct {
 
 // JSON returns the answer's object.
 func (a Answer) JSON(t testing.TB) map[string]any {
-	t.Helper()
 	var found map[string]any
 	err := json.Unmarshal([]byte(a.Text), &found)
 	require.Truef(t, err == nil, "%v in %d %q", err, a.Status, a.Text)
@@ -62,7 +61,6 @@ func (a Answer) Code() string {
 
 // Request makes a request. headers are name, value, name, value …
 func (c Client) Request(ctx context.Context, method, path string, payload Body, headers ...string) *http.Request {
-	c.T.Helper()
 	text := ""
 	if payload != nil {
 		raw, err := json.Marshal(payload)
@@ -85,7 +83,6 @@ var GoFormats = regexp.MustCompile(` [+-]\d{4} [A-Z]{3,4}\b|map\[|\[[\w-]+( [\w-
 
 // Do sends a request and reads the whole answer.
 func (c Client) Do(request *http.Request) Answer {
-	c.T.Helper()
 	answer, err := c.tryDo(request)
 	check(c.T, err)
 	if answer.Status >= http.StatusBadRequest {
@@ -106,7 +103,6 @@ func (c Client) tryDo(request *http.Request) (Answer, error) {
 
 // Call sends a request and reads the whole answer.
 func (c Client) Call(method, path string, payload Body, headers ...string) Answer {
-	c.T.Helper()
 	return c.Do(c.Request(c.T.Context(), method, path, payload, headers...))
 }
 
@@ -117,7 +113,6 @@ func (c Client) TryCall(method, path string, payload Body, headers ...string) (A
 
 // Cancel cancels the reply that is generated in a chat.
 func (c Client) Cancel(chatID string) Answer {
-	c.T.Helper()
 	return c.Call(http.MethodPost, "/v1/message/"+chatID+"/cancel", nil)
 }
 
@@ -185,7 +180,6 @@ func (c Client) Say(chatID, content string) Said {
 // FreeAddress returns an address that nothing listens at, for other programs, and for servers that come back. Its port is none
 // of the ones that the system hands out, so that no connection of another test takes it meanwhile.
 func FreeAddress(t testing.TB) string {
-	t.Helper()
 	address, err := freeAddress()
 	check(t, err)
 	return address

@@ -54,19 +54,16 @@ func (d Database) Pooled() bool { return d.DSN != d.direct }
 // NewDatabase makes a database with all migrations applied. It is dropped when the test ends, even if there are
 // connections to it.
 func NewDatabase(t testing.TB) Database {
-	t.Helper()
 	return newDatabase(t, migrated)
 }
 
 // NewEmptyDatabase makes a database that looks like a fresh Supabase project, without our migrations. Roles belong to
 // the whole cluster: those of other tests' migrations exist.
 func NewEmptyDatabase(t testing.TB) Database {
-	t.Helper()
 	return newDatabase(t, fresh)
 }
 
 func newDatabase(t testing.TB, from template) Database {
-	t.Helper()
 	admin, err := superuserDSN()
 	check(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), startTimeout)
@@ -138,7 +135,6 @@ const JWTSecret = "a-secret-for-tests-that-protects-nothing"
 
 // NewUser makes a user in the database's auth schema.
 func NewUser(t testing.TB, database Database) uuid.UUID {
-	t.Helper()
 	conn := Connect(t, database.AdminDSN)
 	defer func() { _ = conn.Close(t.Context()) }() // a test may make hundreds
 	id, _, err := kit.NewUser(t.Context(), conn)
@@ -148,7 +144,6 @@ func NewUser(t testing.TB, database Database) uuid.UUID {
 
 // Token returns an access token of the user, valid for an hour, signed with JWTSecret.
 func Token(t testing.TB, userID uuid.UUID) string {
-	t.Helper()
 	token, err := auth.Mint([]byte(JWTSecret), userID, "", time.Hour, time.Now())
 	check(t, err)
 	return token
@@ -236,7 +231,6 @@ type Server struct {
 
 // NewServer starts a server and removes it when the test ends.
 func NewServer(t testing.TB) *Server {
-	t.Helper()
 	dir, err := newFolder()
 	check(t, err)
 	s := &Server{t: t, options: localpg.Options{Dir: dir, Settings: map[string]string{"fsync": "off", "shared_buffers": "64MB"}}}
@@ -256,7 +250,6 @@ func NewServer(t testing.TB) *Server {
 
 // Start starts the server again, on the same port.
 func (s *Server) Start() {
-	s.t.Helper()
 	cluster, err := localpg.Start(s.t.Context(), s.options)
 	check(s.t, err)
 	s.cluster = cluster
@@ -276,7 +269,6 @@ func (s *Server) answers() bool {
 
 // Stop ends the server as an operator does.
 func (s *Server) Stop() {
-	s.t.Helper()
 	// A stopped server's folder looks abandoned to other test runs unless it is young.
 	now := time.Now()
 	require.NoErrorf(s.t, os.Chtimes(s.options.Dir, now, now), "testkit: %s is gone", s.options.Dir)
@@ -285,6 +277,5 @@ func (s *Server) Stop() {
 
 // Crash ends the server at once. The next start recovers from its log.
 func (s *Server) Crash() {
-	s.t.Helper()
 	check(s.t, s.cluster.Crash())
 }

@@ -42,7 +42,6 @@ type Gateway struct {
 
 // NewGateway starts a gateway in front of a database's server, until the test ends.
 func NewGateway(t testing.TB, database Database, manner Manner) *Gateway {
-	t.Helper()
 	g, err := StartGateway(t.Context(), database.AdminDSN)
 	check(t, err)
 	g.Manner.Store(int32(manner))

@@ -38,7 +38,6 @@ func (l *Log) Logger() *slog.Logger {
 
 // Lines returns the JSON lines with this message.
 func (l *Log) Lines(t testing.TB, message string) []map[string]any {
-	t.Helper()
 	var found []map[string]any
 	for line := range strings.Lines(l.String()) {
 		var entry map[string]any
@@ -53,7 +52,6 @@ func (l *Log) Lines(t testing.TB, message string) []map[string]any {
 // Measured returns the value of one counter or gauge, and the number of a histogram's observations. metric is a
 // prometheus.Collector; members of a vector of histograms are only declared as less.
 func Measured(t testing.TB, metric any) float64 {
-	t.Helper()
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(metric.(prometheus.Collector))
 	families, err := registry.Gather()

@@ -21,7 +21,6 @@ type Model struct {
 // NewModel starts the offline model, which is closed when the test ends. With a nil script the built-in model answers. The test fails
 // when a request was refused, or was not as the contract has it.
 func NewModel(t testing.TB, script Script) *Model {
-	t.Helper()
 	listening, err := offline.Start(offline.Options{Script: script})
 	check(t, err)
 	t.Cleanup(func() {
@@ -34,7 +33,6 @@ func NewModel(t testing.TB, script Script) *Model {
 
 // AwaitRequest waits for a request that matches, past ones included.
 func (m *Model) AwaitRequest(t testing.TB, what string, match func(offline.Request) bool) offline.Request {
-	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), Patience)
 	defer cancel()
 	found, err := m.Await(ctx, match)
@@ -51,16 +49,6 @@ func (m *Model) Asked(kind offline.Kind) []offline.Request {
 		}
 	}
 	return found
-}
-
-// HeldReply is a script that replies with a text and waits after so many pieces until the gate is closed.
-func HeldReply(text string, pieces int, gate <-chan struct{}) Script {
-	return func(request *offline.Request) offline.Answer {
-		if request.Kind != offline.KindReply {
-			return offline.Answer{}
-		}
-		return offline.Answer{Text: text, Gate: gate, GateAfter: pieces}
-	}
 }
 
 // InOrder is a script that gives the answers one after another, and the last one to all later requests.

@@ -45,7 +45,6 @@ type Pooler struct {
 
 // NewTransactionPooler starts a pooler in front of a test's database, until the test ends, and returns the DSN through it.
 func NewTransactionPooler(t testing.TB, database Database) string {
-	t.Helper()
 	pooler, err := StartPooler(t.Context(), database.AdminDSN)
 	check(t, err)
 	t.Cleanup(pooler.Stop)

@@ -17,7 +17,6 @@ import (
 
 // passedOn tells whether somebody stands between a connection and its backend, which sees another port then.
 func passedOn(t *testing.T, conn *pgx.Conn) bool {
-	t.Helper()
 	ours := conn.PgConn().Conn().LocalAddr().(*net.TCPAddr).Port
 	return Ask[int](t, conn, "select inet_client_port()") != ours
 }
@@ -37,7 +36,6 @@ func TestDatabasesAreReachedAsThePassSays(t *testing.T) {
 
 // poolers are a test's own, and the pass's where there is one.
 func poolers(t *testing.T, database Database) map[string]string {
-	t.Helper()
 	found := map[string]string{"own": NewTransactionPooler(t, database)}
 	if database.Pooled() {
 		found["of the pass"] = database.DSN

@@ -50,7 +50,6 @@ type link struct {
 
 // NewProxy starts a proxy in front of the server at upstream (host:port). It stops when the test ends.
 func NewProxy(t testing.TB, upstream string) *Proxy {
-	t.Helper()
 	p := &Proxy{t: t, upstream: upstream, address: "127.0.0.1:0", links: map[*link]bool{}}
 	p.Up()
 	t.Cleanup(p.Down)
@@ -145,7 +144,6 @@ func (p *Proxy) hangUp() {
 
 // Up listens again, on the same port.
 func (p *Proxy) Up() {
-	p.t.Helper()
 	listener, err := net.Listen("tcp", p.address)
 	check(p.t, err)
 	p.mu.Lock()

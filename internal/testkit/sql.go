@@ -15,7 +15,6 @@ import (
 
 // NewPool opens a pool of connections for a test's own queries. It is closed when the test ends.
 func NewPool(t testing.TB, dsn string) *pgxpool.Pool {
-	t.Helper()
 	config, err := parseDSN(dsn)
 	check(t, err)
 	pool, err := pgxpool.NewWithConfig(t.Context(), config)
@@ -26,7 +25,6 @@ func NewPool(t testing.TB, dsn string) *pgxpool.Pool {
 
 // Connect opens one connection for a test's own queries. It is closed when the test ends.
 func Connect(t testing.TB, dsn string) *pgx.Conn {
-	t.Helper()
 	conn, err := connectTo(t.Context(), dsn)
 	check(t, err)
 	t.Cleanup(func() { _ = conn.Close(context.WithoutCancel(t.Context())) }) // the test's context is over
@@ -46,7 +44,6 @@ type Querier = kit.Querier
 
 // Ask reads one value.
 func Ask[T any](t testing.TB, in Querier, sql string, args ...any) T {
-	t.Helper()
 	var answer T
 	require.NoErrorf(t, in.QueryRow(t.Context(), sql, args...).Scan(&answer), "%s", sql)
 	return answer
@@ -54,20 +51,17 @@ func Ask[T any](t testing.TB, in Querier, sql string, args ...any) T {
 
 // Want checks that a query reads this one value.
 func Want[T comparable](t testing.TB, in Querier, want T, sql string, args ...any) {
-	t.Helper()
 	got := Ask[T](t, in, sql, args...)
 	assert.Truef(t, got == want, "%s: %v, want %v", sql, got, want)
 }
 
 // Await waits until a query reads this one value. what names the condition in a failure.
 func Await[T comparable](t testing.TB, in Querier, what string, want T, sql string, args ...any) {
-	t.Helper()
 	Eventually(t, what, func() bool { return Ask[T](t, in, sql, args...) == want })
 }
 
 // Exec runs a statement and returns the number of rows affected.
 func Exec(t testing.TB, in kit.Execer, sql string, args ...any) int64 {
-	t.Helper()
 	tag, err := in.Exec(t.Context(), sql, args...)
 	require.NoErrorf(t, err, "%s", sql)
 	return tag.RowsAffected()
@@ -76,7 +70,6 @@ func Exec(t testing.TB, in kit.Execer, sql string, args ...any) int64 {
 // Lease gives a worker that is not there a lease of background work, for as long as an interval of Postgres, in place of
 // another's.
 func Lease(t testing.TB, in kit.Execer, kind string, key, user uuid.UUID, alive string) {
-	t.Helper()
 	Exec(t, in, `insert into throughline.work (kind, key, user_id, lease_token, lease_until)
 		values ($1, $2, $3, gen_random_uuid(), now() + $4::text::interval)
 		on conflict (kind, key) do update set lease_token = excluded.lease_token, lease_until = excluded.lease_until`, kind, key, user, alive)

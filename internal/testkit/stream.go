@@ -162,7 +162,6 @@ func number(of map[string]any, name string) int {
 }
 
 func (s *Stream) started(name string) string {
-	s.t.Helper()
 	if len(s.Events) == 0 {
 		s.Until(func(e Event) bool { return e.Name == Started })
 	}
@@ -180,7 +179,6 @@ func (s *Stream) LastID() string { return s.Events[len(s.Events)-1].ID }
 
 // Until reads up to the first event that matches.
 func (s *Stream) Until(match func(Event) bool) Event {
-	s.t.Helper()
 	for {
 		e, err := s.Next()
 		require.Truef(s.t, err == nil, "the stream ended without the event: %v, after %d events", err, len(s.Events))
@@ -192,7 +190,6 @@ func (s *Stream) Until(match func(Event) bool) Event {
 
 // UntilText reads until the text of this stream is text.
 func (s *Stream) UntilText(text string) {
-	s.t.Helper()
 	for s.Text != text {
 		e, err := s.Next()
 		require.Truef(s.t, err == nil && !e.Terminal() && strings.HasPrefix(text, s.Text),
@@ -209,7 +206,6 @@ type Said struct {
 
 // Rest reads to the end and requires exactly one terminal event, as the last.
 func (s *Stream) Rest() Said {
-	s.t.Helper()
 	found, err := s.TryRest()
 	check(s.t, err)
 	return found

@@ -158,7 +158,6 @@ const Patience = 4 * time.Minute
 
 // Eventually polls until what sends no signal holds, and fails the test after Patience. what names it in the failure.
 func Eventually(t testing.TB, what string, holds func() bool) {
-	t.Helper()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for deadline := time.Now().Add(Patience); !holds(); <-tick.C {
@@ -180,6 +179,5 @@ func Receive[T any](t testing.TB, what string, from <-chan T) T {
 
 // check ends a test with an error of what it stands on.
 func check(t testing.TB, err error) {
-	t.Helper()
 	require.NoError(t, err, "testkit")
 }

@@ -38,7 +38,6 @@ type bench struct {
 }
 
 func newBench(t *testing.T, handlers ...http.HandlerFunc) *bench {
-	t.Helper()
 	b := &bench{t: t}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
@@ -60,7 +59,6 @@ var run = chat.ToolRun{Arguments: json.RawMessage(`{"to":"home"}`), Token: "the.
 
 // run calls the tool, and expects so many requests.
 func (b *bench) run(requests int) memory.Part {
-	b.t.Helper()
 	part, err := b.Run(b.t.Context(), &b.tool, run)
 	require.NoError(b.t, err)
 	b.mu.Lock()

@@ -16,8 +16,7 @@ var build = fstest.MapFS{
 	"licenses.md":         {Data: []byte("# Licenses")},
 }
 
-func ask(t *testing.T, handler http.Handler, method, path string) *httptest.ResponseRecorder {
-	t.Helper()
+func ask(handler http.Handler, method, path string) *httptest.ResponseRecorder {
 	recorder := httptest.NewRecorder()
 	handler.ServeHTTP(recorder, httptest.NewRequest(method, path, nil))
 	return recorder
@@ -48,7 +47,7 @@ func TestWhatIsServed(t *testing.T) {
 		{"POST", "/app/", 405, "text/plain", "", "The page is only read"},
 		{"DELETE", "/app/config.json", 405, "text/plain", "", "The page is only read"},
 	} {
-		got := ask(t, page, c.method, c.path)
+		got := ask(page, c.method, c.path)
 		header := got.Header()
 		if got.Code != c.status || !strings.HasPrefix(header.Get("Content-Type"), c.kind) || header.Get("Cache-Control") != c.caching ||
 			!strings.HasPrefix(got.Body.String(), c.begin) ||
@@ -85,16 +84,16 @@ func TestTheQuestionStaysTiedToWhoAsks(t *testing.T) {
 	t.Parallel()
 	page := handlerOf(build, Settings{})
 	for path, want := range map[string]string{"/app/": "same-origin", "/app/oauth/consent?authorization_id=a": "", "/app/oauth/consent/": ""} {
-		assert.Equalf(t, want, ask(t, page, http.MethodGet, path).Header().Get("Cross-Origin-Opener-Policy"), "%s", path)
+		assert.Equalf(t, want, ask(page, http.MethodGet, path).Header().Get("Cross-Origin-Opener-Policy"), "%s", path)
 	}
 }
 
 func TestWithoutABuild(t *testing.T) {
 	t.Parallel()
 	page := handlerOf(fstest.MapFS{}, Settings{})
-	got := ask(t, page, http.MethodGet, "/app/")
+	got := ask(page, http.MethodGet, "/app/")
 	assert.Truef(t, got.Code == http.StatusOK && strings.Contains(got.Body.String(), "scripts/setup page"),
 		"%d %s", got.Code, got.Body)
-	got = ask(t, page, http.MethodGet, "/app/assets/index-abc.js")
+	got = ask(page, http.MethodGet, "/app/assets/index-abc.js")
 	assert.Truef(t, got.Code == http.StatusNotFound, "%d %s", got.Code, got.Body)
 }

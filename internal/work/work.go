@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/google/uuid"
@@ -226,4 +227,14 @@ func release(ctx context.Context, store Store, lease Lease) error {
 		return fmt.Errorf("give the lease back: %w", err)
 	}
 	return nil
+}
+
+// LogEnd writes the log line of work that has ended: a warning with the error, if there is one.
+func LogEnd(ctx context.Context, logger *slog.Logger, message string, err error, attrs ...slog.Attr) {
+	level := slog.LevelInfo
+	if err != nil {
+		level = slog.LevelWarn
+		attrs = append(attrs, slog.Any("error", err))
+	}
+	logger.LogAttrs(ctx, level, message, attrs...)
 }

@@ -29,12 +29,11 @@ type bench struct {
 }
 
 func newBench(t *testing.T) *bench {
-	t.Helper()
 	db := testkit.NewDatabase(t)
 	pool, _, err := postgres.Open(t.Context(), db.DSN, 10)
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)
-	return &bench{t: t, db: db, pool: pool, store: postgres.NewWork(pool)}
+	return &bench{t: t, db: db, pool: pool, store: &postgres.Work{Pool: pool}}
 }
 
 func (b *bench) lease(user uuid.UUID) work.Lease {
@@ -42,7 +41,6 @@ func (b *bench) lease(user uuid.UUID) work.Lease {
 }
 
 func (b *bench) claim(lease work.Lease) work.Claim {
-	b.t.Helper()
 	claim, _, err := b.store.Claim(b.t.Context(), lease)
 	require.NoError(b.t, err)
 	return claim
@@ -50,13 +48,11 @@ func (b *bench) claim(lease work.Lease) work.Claim {
 
 // scheduled inserts a job that waits.
 func (b *bench) scheduled() int64 {
-	b.t.Helper()
 	return testkit.Ask[int64](b.t, b.pool, `insert into river.river_job (kind, args, max_attempts, queue, state, scheduled_at)
 		values ('x', '{}', 1, 'x', 'scheduled', now() + interval '1 hour') returning id`)
 }
 
 func (b *bench) rows(want int) {
-	b.t.Helper()
 	testkit.Want(b.t, b.pool, want, "select count(*) from throughline.work")
 }
 
@@ -250,7 +246,7 @@ func TestAPlaceWakesOneJob(t *testing.T) {
 	pool, err := pgxpool.NewWithConfig(t.Context(), config)
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)
-	b.store = postgres.NewWork(pool)
+	b.store = &postgres.Work{Pool: pool}
 	first := b.lease(user)
 	require.Equal(t, work.Taken, b.claim(first))
 	testkit.Exec(t, b.pool, "analyze throughline.work") // it had one row
@@ -297,7 +293,7 @@ func TestAJobThatIsAboutToWaitIsWoken(t *testing.T) {
 	}
 	require.NoError(t, b.store.Release(t.Context(), first, true))
 	testkit.Exec(t, b.pool, "update river.river_job set state = 'scheduled', scheduled_at = now() + interval '1 minute'")
-	_, _, err := postgres.NewWork(b.pool).ReviveDead(t.Context(), time.Minute)
+	_, _, err := (&postgres.Work{Pool: b.pool}).ReviveDead(t.Context(), time.Minute)
 	require.NoError(t, err)
 	testkit.Want(t, b.pool, "available", "select state::text from river.river_job")
 	assert.Equal(t, work.Taken, b.claim(second))

@@ -52,7 +52,6 @@ var silent = slog.New(slog.DiscardHandler)
 
 // start runs an embedder for one test.
 func start(t *testing.T) *embedder.Embedder {
-	t.Helper()
 	e, err := embedder.Start(t.Context(), root, silent)
 	require.Truef(t, err == nil, "%v (scripts/setup run)", err)
 	t.Cleanup(e.Close)
@@ -93,7 +92,6 @@ type answer struct {
 
 // vectors asks for the vectors of texts, with further parameters.
 func vectors(t *testing.T, e *embedder.Embedder, parameters string, texts ...string) answer {
-	t.Helper()
 	input, err := json.Marshal(texts)
 	require.NoError(t, err)
 	body := fmt.Sprintf(`{"model":%q,"input":%s%s}`, embedder.Model, input, parameters)
@@ -109,7 +107,6 @@ func vectors(t *testing.T, e *embedder.Embedder, parameters string, texts ...str
 
 // numbers are the vectors of an answer in numbers.
 func numbers(t *testing.T, got answer) [][]float32 {
-	t.Helper()
 	all := make([][]float32, len(got.Data))
 	for n, item := range got.Data {
 		require.NoError(t, json.Unmarshal(item.Embedding, &all[n]))

@@ -13,7 +13,6 @@ import (
 
 // fakePostgres makes programs that only know their version, and for a version of pgvector its control file.
 func fakePostgres(t *testing.T, version, vector string) (binDir string) {
-	t.Helper()
 	home := folder(t)
 	files := map[string]string{}
 	for _, name := range []string{"postgres", "initdb"} {

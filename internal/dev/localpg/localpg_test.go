@@ -63,7 +63,6 @@ func eachMajor(t *testing.T, test func(t *testing.T, binDir string)) {
 
 // folder is one that the server's user can enter, unlike t.TempDir's under root.
 func folder(t *testing.T) string {
-	t.Helper()
 	dir, err := os.MkdirTemp("", "localpg-test-")
 	require.NoError(t, err)
 	require.NoError(t, os.Chmod(dir, 0o755))
@@ -72,7 +71,6 @@ func folder(t *testing.T) string {
 }
 
 func start(t *testing.T, options Options) *Cluster {
-	t.Helper()
 	if options.Settings == nil {
 		options.Settings = fast
 	}
@@ -85,7 +83,6 @@ func start(t *testing.T, options Options) *Cluster {
 }
 
 func query(t *testing.T, dsn, sql string) string {
-	t.Helper()
 	conn, err := pgx.Connect(t.Context(), dsn)
 	require.NoError(t, err)
 	defer func() { _ = conn.Close(context.Background()) }()

@@ -25,7 +25,6 @@ func extractionText(recent string, messages ...string) string {
 }
 
 func extracted(t *testing.T, text string) []Fact {
-	t.Helper()
 	facts, ok := extract(&Request{Kind: KindExtract, Text: text})["facts"].([]Fact)
 	require.True(t, ok, "no list of facts")
 	return facts

@@ -21,7 +21,6 @@ const fourWords = "one two three four"
 
 // faulty starts a server whose every answer is this one.
 func faulty(t *testing.T, answer Answer) *Server {
-	t.Helper()
 	return start(t, Options{Script: func(*Request) Answer { return answer }})
 }
 

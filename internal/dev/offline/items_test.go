@@ -42,7 +42,6 @@ func inFunction(tool map[string]any) map[string]any {
 
 // askFor posts a request with tools, input and what else it has.
 func askFor(t *testing.T, l *Server, more map[string]any, input ...any) (*http.Response, []byte) {
-	t.Helper()
 	with := map[string]any{
 		"input": append([]any{question}, input...), "store": false, "stream": true, "include": []string{includeReasoning},
 		"tools": []any{function("weather"), function("clock")},
@@ -52,8 +51,7 @@ func askFor(t *testing.T, l *Server, more map[string]any, input ...any) (*http.R
 }
 
 // itemsOf are the finished items of a stream, as they come, and as they go back.
-func itemsOf(t *testing.T, all []event) (done, back []map[string]any) {
-	t.Helper()
+func itemsOf(all []event) (done, back []map[string]any) {
 	for _, e := range all {
 		if e.name != "response.output_item.done" {
 			continue
@@ -87,7 +85,7 @@ func TestAStepStreamsItsItems(t *testing.T) {
 		"output_item.done output_item.added function_call_arguments.delta function_call_arguments.done output_item.done completed"
 	got := strings.Replace(strings.Join(shape, " "), "reasoning_summary_text.delta reasoning_summary_text.delta", "reasoning_summary_text.delta", 1)
 	assert.Equal(t, want, got)
-	done, _ := itemsOf(t, all)
+	done, _ := itemsOf(all)
 	added, _ := all[2].data["item"].(map[string]any)
 	assert.NotEqual(t, added["encrypted_content"], done[0]["encrypted_content"], "reasoning is sealed when it is done")
 	assert.Len(t, done[0]["summary"], 2)
@@ -120,7 +118,7 @@ func TestFaultsInAStep(t *testing.T) {
 			answer.Fault, answer.FaultAfter = c.fault, c.after
 			_, raw := askFor(t, faulty(t, answer), nil)
 			all := events(t, raw)
-			done, _ := itemsOf(t, all)
+			done, _ := itemsOf(all)
 			assert.Len(t, done, c.items)
 			assert.Equal(t, c.last, all[len(all)-1].name)
 		})
@@ -148,7 +146,7 @@ func TestAStepComesBackAsItWasSaid(t *testing.T) {
 	t.Parallel()
 	l := start(t, Options{Script: oneStep})
 	_, raw := askFor(t, l, nil)
-	_, back := itemsOf(t, events(t, raw))
+	_, back := itemsOf(events(t, raw))
 	results := outputs("first", "second")
 	_, raw = askFor(t, l, map[string]any{"stream": false}, append(listOf(back), results...)...)
 	assert.Equal(t, "It is 20 degrees.", text(t, raw))
@@ -246,7 +244,6 @@ type chunk struct {
 
 // post sends a request of Chat Completions and wants a status.
 func post(t *testing.T, l *Server, status int, with map[string]any) []byte {
-	t.Helper()
 	encoded, err := json.Marshal(with)
 	require.NoError(t, err)
 	response, raw, err := do(t, request(t, l, http.MethodPost, "/v1/chat/completions", string(encoded)))

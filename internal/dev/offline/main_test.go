@@ -17,7 +17,6 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // start runs a server for one test.
 func start(t *testing.T, options Options) *Server {
-	t.Helper()
 	l, err := Start(options)
 	require.NoError(t, err)
 	t.Cleanup(func() {
@@ -31,7 +30,6 @@ var client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true, Di
 
 // request makes a request with a key and a JSON body.
 func request(t *testing.T, l *Server, method, path, body string) *http.Request {
-	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, strings.TrimSuffix(l.BaseURL(), "/v1")+path, strings.NewReader(body))
 	require.NoError(t, err)
 	r.Header.Set("Authorization", "Bearer anything")
@@ -41,7 +39,6 @@ func request(t *testing.T, l *Server, method, path, body string) *http.Request {
 
 // do sends a request and reads its answer to the end; the error is that of reading.
 func do(t *testing.T, r *http.Request) (*http.Response, []byte, error) {
-	t.Helper()
 	response, err := client.Do(r)
 	require.NoError(t, err)
 	body, err := io.ReadAll(response.Body)
@@ -51,7 +48,6 @@ func do(t *testing.T, r *http.Request) (*http.Response, []byte, error) {
 
 // ask posts to /v1/responses and wants an answer that can be read to its end.
 func ask(t *testing.T, l *Server, body string) (*http.Response, []byte) {
-	t.Helper()
 	response, raw, err := do(t, request(t, l, http.MethodPost, "/v1/responses", body))
 	require.NoError(t, err, "read")
 	return response, raw
@@ -59,7 +55,6 @@ func ask(t *testing.T, l *Server, body string) (*http.Response, []byte) {
 
 // body makes a request body from pairs of a parameter and its value.
 func body(t *testing.T, pairs map[string]any) string {
-	t.Helper()
 	merged := map[string]any{"model": "gpt-5.6-terra", "input": "Hello there."}
 	for name, value := range pairs {
 		if value == nil {
@@ -82,7 +77,6 @@ type usageObject struct {
 
 // text is the output of a response object.
 func text(t *testing.T, raw []byte) string {
-	t.Helper()
 	var response struct {
 		Output []struct {
 			Content []struct{ Text string }
@@ -107,7 +101,6 @@ type event struct {
 
 // events reads a stream strictly: an event line, a data line, an empty line.
 func events(t *testing.T, raw []byte) []event {
-	t.Helper()
 	var found []event
 	for block := range strings.SplitSeq(strings.TrimSuffix(string(raw), "\n\n"), "\n\n") {
 		first, second, ok := strings.Cut(block, "\n")

@@ -15,7 +15,6 @@ import (
 
 // start returns the addresses of the tools, and the folder of the postcards.
 func start(t *testing.T) (urls map[string]string, folder string) {
-	t.Helper()
 	folder = filepath.Join(t.TempDir(), "postcards")
 	server, err := Start(folder)
 	require.NoError(t, err)
@@ -30,7 +29,6 @@ func start(t *testing.T) (urls map[string]string, folder string) {
 }
 
 func call(t *testing.T, url, key, token, arguments string) (int, string) {
-	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(arguments))
 	require.NoError(t, err)
 	r.Header.Set("Authorization", token)

@@ -25,7 +25,6 @@ func sentence(n int) string { return fmt.Sprintf("Sentence number %04d tells of 
 
 // longChat stores a chat whose first message takes several pieces.
 func (r *rig) longChat() uuid.UUID {
-	r.t.Helper()
 	chatID := testkit.Ask[uuid.UUID](r.t, r.pool, "insert into chats (user_id, title) values ($1, '') returning id", r.user)
 	var long []string
 	for n := range sentences {
@@ -41,7 +40,6 @@ func (r *rig) longChat() uuid.UUID {
 
 // checkReadOnce checks that the calls from the given one on read every sentence once, each summary the start of the next.
 func (r *rig) checkReadOnce(from int) {
-	r.t.Helper()
 	var read strings.Builder
 	for n, request := range r.model.Requests()[from:] {
 		existing, turns, _ := strings.Cut(request.Text, "=== NEW_TURNS ===")
@@ -54,13 +52,11 @@ func (r *rig) checkReadOnce(from int) {
 }
 
 func (r *rig) drafts() int {
-	r.t.Helper()
 	return testkit.Ask[int](r.t, r.pool, "select count(*) from conversation_brief_drafts")
 }
 
 // finish works on a change in turns until it is done, and returns the last report and the number of turns.
 func (r *rig) finish(change func(*testing.T) (brief.Report, error)) (brief.Report, int) {
-	r.t.Helper()
 	for turn := 1; ; turn++ {
 		report, err := change(r.t)
 		require.Truef(r.t, err == nil && (report.Result == work.Paused || report.Result == work.Done), "turn %d: %+v, %v", turn, report, err)

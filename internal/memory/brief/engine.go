@@ -221,18 +221,11 @@ func (e *Engine) record(ctx context.Context, chatID uuid.UUID, report Report, to
 		return
 	}
 	e.Metrics.FoldDuration.Observe(took.Seconds())
-	level := slog.LevelInfo
-	attrs := []slog.Attr{
+	work.LogEnd(ctx, e.Logger, "fold ended", err,
 		slog.String("chat_id", chatID.String()), slog.String("result", string(report.Result)),
 		slog.Int64("version", report.Version), slog.Int("turns", report.Turns), slog.Int64("seq_from", report.SeqFrom), slog.Int64("seq_to", report.SeqTo),
 		slog.Int("tokens_before", report.TokensBefore), slog.Int("tokens_after", report.TokensAfter), slog.Int("turns_tokens", report.TurnsTokens),
 		slog.String("model", report.Model), slog.String("prompt_ref", report.PromptRef), slog.Int("calls", report.Calls),
 		slog.Any("refusals", report.Refusals),
-		slog.Int("pieces", report.Pieces), slog.Int("pieces_done", report.PiecesDone), slog.Int64("duration_ms", took.Milliseconds()),
-	}
-	if err != nil {
-		level = slog.LevelWarn
-		attrs = append(attrs, slog.Any("error", err))
-	}
-	e.Logger.LogAttrs(ctx, level, "fold ended", attrs...)
+		slog.Int("pieces", report.Pieces), slog.Int("pieces_done", report.PiecesDone), slog.Int64("duration_ms", took.Milliseconds()))
 }

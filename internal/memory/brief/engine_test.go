@@ -98,7 +98,6 @@ func TestGateRefusesOnce(t *testing.T) {
 
 // checkUntouched checks that the brief is that of a new chat and its lease released.
 func (r *rig) checkUntouched(chatID uuid.UUID) {
-	r.t.Helper()
 	got := testkit.Ask[string](r.t, r.pool,
 		`select concat_ws('/', version, covered_seq, brief ->> 'global_summary',
 		(select w.lease_token from throughline.work w where w.key = chat_id)) from conversation_briefs where chat_id = $1`, chatID)

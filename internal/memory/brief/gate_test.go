@@ -109,7 +109,6 @@ type judged map[string][]string
 
 // languages reads testdata/judged.txt: "# language" begins a language, "key: answer" is an answer of it.
 func languages(t *testing.T) map[string]judged {
-	t.Helper()
 	all := map[string]judged{}
 	var answers judged
 	for line := range strings.SplitSeq(strings.TrimSpace(judgedText), "\n") {

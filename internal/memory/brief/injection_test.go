@@ -17,7 +17,6 @@ import (
 
 // sentInput returns a request's input text, and the rest of the request, which is the same for every chat.
 func sentInput(t *testing.T, request offline.Request) (input string, rest map[string]any) {
-	t.Helper()
 	require.NoError(t, json.Unmarshal(request.Body, &rest))
 	items, _ := rest["input"].([]any)
 	if len(items) == 1 {
@@ -41,7 +40,6 @@ func sentInput(t *testing.T, request offline.Request) (input string, rest map[st
 
 // hostileChat has a text wherever a fold may meet one: title, instructions, messages of three roles, the brief so far.
 func (r *rig) hostileChat(content string) uuid.UUID {
-	r.t.Helper()
 	chatID := testkit.Ask[uuid.UUID](r.t, r.pool,
 		"insert into chats (user_id, title, system_prompt) values ($1, left($2, 80), $2) returning id", r.user, content)
 	for _, role := range []string{"user", "assistant", "tool"} {
@@ -56,7 +54,6 @@ func (r *rig) hostileChat(content string) uuid.UUID {
 
 // goOn stores so many harmless messages.
 func (r *rig) goOn(chatID uuid.UUID, messages int) {
-	r.t.Helper()
 	content := "And then?" + strings.Repeat(" And", 40)
 	testkit.Exec(r.t, r.pool, "insert into messages (chat_id, role, content, token_count) select $1, 'user', $2, $3 from generate_series(1, $4::int)",
 		chatID, content, text.Tokens(content), messages)

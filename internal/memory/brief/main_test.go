@@ -40,7 +40,6 @@ type rig struct {
 }
 
 func newRig(t *testing.T, script testkit.Script, change func(*brief.Config)) *rig {
-	t.Helper()
 	db := testkit.NewDatabase(t)
 	model := testkit.NewModel(t, script)
 	pool, _, err := postgres.Open(t.Context(), db.DSN, 10)
@@ -50,7 +49,7 @@ func newRig(t *testing.T, script testkit.Script, change func(*brief.Config)) *ri
 	t.Cleanup(client.Close)
 	r := &rig{t: t, pool: pool, model: model, user: testkit.NewUser(t, db), metrics: metrics.New(), logs: &testkit.Log{}}
 	r.config = brief.Config{
-		Store: postgres.NewBriefs(pool, r.insert), Leases: postgres.NewWork(pool), Summarizer: client,
+		Store: &postgres.Briefs{Pool: pool, Insert: r.insert}, Leases: &postgres.Work{Pool: pool}, Summarizer: client,
 		Prompt: brief.PromptConfig{Mode: brief.ModeInline, Model: "small"},
 		Limits: memory.Limits{
 			KRawTurns: 2, MinTailTurns: 1, SummaryTokenCap: 200, PromptTokenBudget: 600, BridgeTokenBudget: 600,
@@ -67,7 +66,6 @@ func newRig(t *testing.T, script testkit.Script, change func(*brief.Config)) *ri
 
 // chat stores a chat with so many short turns.
 func (r *rig) chat(turns int) uuid.UUID {
-	r.t.Helper()
 	chatID := testkit.Ask[uuid.UUID](r.t, r.pool, "insert into chats (user_id, title) values ($1, '') returning id", r.user)
 	for turn := range turns {
 		r.say(chatID, "user", fmt.Sprintf("I decided to practise etude %d for %d minutes%s.", turn, 10+turn, strings.Repeat(fmt.Sprintf(" slowly%d", turn), 8)))
@@ -77,7 +75,6 @@ func (r *rig) chat(turns int) uuid.UUID {
 }
 
 func (r *rig) say(chatID uuid.UUID, role, content string) {
-	r.t.Helper()
 	testkit.Exec(r.t, r.pool, "insert into messages (chat_id, role, content, token_count) values ($1, $2, $3, $4)", chatID, role, content, text.Tokens(content))
 }
 
@@ -88,7 +85,6 @@ func (r *rig) fold(chatID uuid.UUID) (brief.Report, error) {
 
 // wantFold folds and checks how that ends.
 func (r *rig) wantFold(chatID uuid.UUID, want work.Result) {
-	r.t.Helper()
 	report, err := r.fold(chatID)
 	assert.Truef(r.t, err == nil && report.Result == want, "fold: %+v, %v, want %s", report, err, want)
 }
@@ -101,7 +97,6 @@ func (r *rig) insert(context.Context, pgx.Tx, work.Job) error {
 
 // mustFold folds and fails the test unless the brief has a new version.
 func (r *rig) mustFold(chatID uuid.UUID) brief.Report {
-	r.t.Helper()
 	report, err := r.fold(chatID)
 	for err == nil && report.Result == work.Paused { // on a busy machine it takes more than one turn
 		report, err = r.fold(chatID)
@@ -111,6 +106,5 @@ func (r *rig) mustFold(chatID uuid.UUID) brief.Report {
 }
 
 func (r *rig) summary(chatID uuid.UUID) string {
-	r.t.Helper()
 	return testkit.Ask[string](r.t, r.pool, "select brief ->> 'global_summary' from conversation_briefs where chat_id = $1", chatID)
 }

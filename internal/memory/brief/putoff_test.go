@@ -29,7 +29,6 @@ func faulty() (*atomic.Pointer[offline.Fault], testkit.Script) {
 
 // waits returns how many minutes the chat is put off, and why.
 func (r *rig) waits(chatID uuid.UUID) string {
-	r.t.Helper()
 	return testkit.Ask[string](r.t, r.pool, `select coalesce((select round(extract(epoch from retry_at - now()) / 60)
 		|| ' after ' || failures || ' ' || failure from throughline.work where kind = 'fold' and key = $1), '')`, chatID)
 }

@@ -19,19 +19,16 @@ import (
 
 // setColumns sets columns of a chat.
 func (r *rig) setColumns(chatID uuid.UUID, columns string) {
-	r.t.Helper()
 	testkit.Exec(r.t, r.pool, "update chats set "+columns+" where id = $1", chatID)
 }
 
 // covered is how far the brief reaches, and how many turns are not in it.
 func (r *rig) covered(chatID uuid.UUID) string {
-	r.t.Helper()
 	return testkit.Ask[string](r.t, r.pool, "select covered_seq || ' ' || pending_turns from conversation_briefs where chat_id = $1", chatID)
 }
 
 // clear clears a chat's context.
 func (r *rig) clear(chatID uuid.UUID) {
-	r.t.Helper()
 	store := postgres.NewHistory(r.pool, memory.Limits{}, postgres.Enqueue{})
 	user := auth.Principal{UserID: r.user, Claims: fmt.Sprintf(`{"sub": "%s", "role": "authenticated"}`, r.user)}
 	_, err := store.ClearChat(r.t.Context(), user, chatID)
@@ -40,7 +37,6 @@ func (r *rig) clear(chatID uuid.UUID) {
 
 // play adds eight questions without a reply.
 func (r *rig) play(chatID uuid.UUID) {
-	r.t.Helper()
 	for turn := range 8 {
 		r.say(chatID, "user", fmt.Sprintf("And then I decided to play suite %d%s.", turn, strings.Repeat(fmt.Sprintf(" gently%d", turn), 20)))
 	}
@@ -48,7 +44,6 @@ func (r *rig) play(chatID uuid.UUID) {
 
 // lastInput is what the summarizer read last.
 func (r *rig) lastInput() string {
-	r.t.Helper()
 	asked := r.model.Requests()
 	require.True(r.t, len(asked) != 0, "the model was not asked")
 	return asked[len(asked)-1].Text

@@ -26,7 +26,6 @@ func hosted(mode brief.Mode) func(*brief.Config) {
 }
 
 func (r *rig) fallbacks() float64 {
-	r.t.Helper()
 	return testkit.Measured(r.t, r.metrics.PromptFallbacks)
 }
 

@@ -161,7 +161,7 @@ func TestChainsOfChange(t *testing.T) {
 			at = at.AddDate(0, 0, 1+n%7)
 			c := candidate(fact)
 			c.Evidence[0].SaidAt = at
-			d := decided(t, c, active)
+			d := decided(c, active)
 			require.Truef(t, d.Action == Add || d.Action == Delete, "%s is %s", fact, d.Action)
 			delete(active, d.Memory)
 			active[uuid.New()] = Known{Memory: Memory{Content: d.Content, Status: Active, Confidence: .9, SaidAt: at}}
@@ -174,8 +174,7 @@ func TestChainsOfChange(t *testing.T) {
 }
 
 // decided asks a model that says of each memory that it is contradicted.
-func decided(t *testing.T, c Candidate, active map[uuid.UUID]Known) Decision {
-	t.Helper()
+func decided(c Candidate, active map[uuid.UUID]Known) Decision {
 	var known []Known
 	for id, k := range active {
 		k.ID, k.Cosine, k.HasCosine, k.VectorPlace = id, .8, true, 1
@@ -276,7 +275,6 @@ func readDecisions(t *testing.T) []decisionCase {
 }
 
 func candidateOf(t *testing.T, fact string, fields map[string]string) Candidate {
-	t.Helper()
 	c := Candidate{Fact: fact, Type: Fact, Confidence: number(t, fields, "conf", .9), ValidFrom: day(t, fields, "from"),
 		Precision: memory.Month}
 	c.Inbox = c.Confidence < .5
@@ -289,7 +287,6 @@ func candidateOf(t *testing.T, fact string, fields map[string]string) Candidate 
 }
 
 func knownOf(t *testing.T, content string, fields map[string]string) Known {
-	t.Helper()
 	k := Known{Memory: Memory{
 		ID: uuid.New(), Content: content, Type: Fact, Status: Active, Confidence: number(t, fields, "conf", .9), ValidFrom: day(t, fields,
 			"from"), Precision: memory.Month,
@@ -313,7 +310,6 @@ func knownOf(t *testing.T, content string, fields map[string]string) Known {
 }
 
 func number(t *testing.T, fields map[string]string, field string, otherwise float64) float64 {
-	t.Helper()
 	value, ok := fields[field]
 	if !ok {
 		return otherwise
@@ -324,7 +320,6 @@ func number(t *testing.T, fields map[string]string, field string, otherwise floa
 }
 
 func day(t *testing.T, fields map[string]string, field string) time.Time {
-	t.Helper()
 	value, ok := fields[field]
 	if !ok {
 		return time.Time{}

@@ -156,18 +156,11 @@ func (e *Extractor) record(ctx context.Context, chatID uuid.UUID, report Report,
 		return
 	}
 	e.Metrics.MemoryExtractionDuration.Observe(took.Seconds())
-	level := slog.LevelInfo
-	attrs := []slog.Attr{
+	work.LogEnd(ctx, e.Logger, "extraction ended", err,
 		slog.String("chat_id", chatID.String()), slog.String("result", result),
 		slog.Int64("seq_from", report.SeqFrom), slog.Int64("seq_to", report.SeqTo), slog.Int("turns", report.Turns),
 		slog.Int("candidates", report.Candidates), slog.Int("added", report.Added), slog.Int("updated", report.Updated),
 		slog.Int("superseded", report.Superseded), slog.Int("noops", report.Noops), slog.Any("dropped", report.Dropped), slog.Int("used", report.Used),
 		slog.String("model", report.Model), slog.String("prompt_ref", report.PromptRef), slog.Int("calls", report.Calls),
-		slog.Int("rounds", report.Rounds), slog.Int64("duration_ms", took.Milliseconds()),
-	}
-	if err != nil {
-		level = slog.LevelWarn
-		attrs = append(attrs, slog.Any("error", err))
-	}
-	e.Logger.LogAttrs(ctx, level, "extraction ended", attrs...)
+		slog.Int("rounds", report.Rounds), slog.Int64("duration_ms", took.Milliseconds()))
 }

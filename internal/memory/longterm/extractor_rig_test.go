@@ -41,7 +41,6 @@ type rig struct {
 }
 
 func newRig(t *testing.T, script testkit.Script, change func(*longterm.Extractor)) *rig {
-	t.Helper()
 	db := testkit.NewDatabase(t)
 	model := testkit.NewModel(t, script)
 	pool, _, err := postgres.Open(t.Context(), db.DSN, 10)
@@ -49,11 +48,12 @@ func newRig(t *testing.T, script testkit.Script, change func(*longterm.Extractor
 	t.Cleanup(pool.Close)
 	r := &rig{t: t, db: db, pool: pool, model: model, user: testkit.NewUser(t, db), metrics: metrics.New(), logs: &testkit.Log{}}
 	client := llm.New(llm.Settings{
-		APIKey: "offline", BaseURL: model.BaseURL(), IdleTimeout: time.Minute, Meter: postgres.NewUsage(pool, r.logs.Logger()),
+		APIKey: "offline", BaseURL: model.BaseURL(), IdleTimeout: time.Minute, Meter: &postgres.Usage{Pool: pool, Logger: r.logs.Logger()},
 	})
 	t.Cleanup(client.Close)
 	r.config = longterm.Extractor{
-		Store: postgres.NewLearning(pool, r.insert), Leases: postgres.NewWork(pool), Asker: client, Logger: r.logs.Logger(), Metrics: r.metrics, Model: "small",
+		Store: &postgres.Learning{Pool: pool, Insert: r.insert}, Leases: &postgres.Work{Pool: pool},
+		Asker: client, Logger: r.logs.Logger(), Metrics: r.metrics, Model: "small",
 		Delay: 1,
 	}
 	if change != nil {
@@ -65,7 +65,6 @@ func newRig(t *testing.T, script testkit.Script, change func(*longterm.Extractor
 
 // chat stores a chat of the user with these messages, to which the assistant says no more than that it heard.
 func (r *rig) chat(said ...string) uuid.UUID {
-	r.t.Helper()
 	chatID := testkit.Ask[uuid.UUID](r.t, r.pool, "insert into chats (user_id, title) values ($1, '') returning id", r.user)
 	for _, content := range said {
 		r.say(chatID, "user", content)
@@ -75,7 +74,6 @@ func (r *rig) chat(said ...string) uuid.UUID {
 }
 
 func (r *rig) say(chatID uuid.UUID, role, content string) {
-	r.t.Helper()
 	testkit.Exec(r.t, r.pool, "insert into messages (chat_id, role, content, token_count) values ($1, $2, $3, $4)", chatID, role, content, text.Tokens(content))
 }
 
@@ -90,7 +88,6 @@ func (r *rig) insert(_ context.Context, _ pgx.Tx, job work.Job) error {
 
 // mustExtract fails the test unless a range was read.
 func (r *rig) mustExtract(chatID uuid.UUID) longterm.Report {
-	r.t.Helper()
 	report, err := r.extract(chatID)
 	require.Truef(r.t, err == nil && report.Result == work.Done, "extract: %+v, %v", report, err)
 	return report
@@ -98,20 +95,17 @@ func (r *rig) mustExtract(chatID uuid.UUID) longterm.Report {
 
 // contents are those of the user's memories with a status, "" for any, in the order of their making.
 func (r *rig) contents(status string) []string {
-	r.t.Helper()
 	return testkit.Ask[[]string](r.t, r.pool,
 		"select coalesce(array_agg(content order by created_at, content), '{}') from memories where user_id = $1 and status like $2", r.user, status+"%")
 }
 
 // wantNoLease checks that the user's lease was given back.
 func (r *rig) wantNoLease() {
-	r.t.Helper()
 	testkit.Want(r.t, r.pool, 0, "select count(*) from throughline.work where lease_token is not null")
 }
 
 // wantUnread checks that nothing was written.
 func (r *rig) wantUnread() {
-	r.t.Helper()
 	testkit.Want(r.t, r.pool, 0, "select count(*) from memory_extractions")
 	assert.Empty(r.t, r.contents(""), "remembered")
 	r.wantNoLease()

@@ -23,7 +23,6 @@ type sentence struct{ language, kind, said, quote, fact string }
 const ownKind, openKind = "own", "open"
 
 func sentences(t testing.TB) []sentence {
-	t.Helper()
 	files, err := filepath.Glob("testdata/sentences/*.txt")
 	require.Truef(t, err == nil && len(files) != 0, "%v %v", "there are no sentences:", err)
 	var all []sentence

@@ -14,7 +14,6 @@ import (
 )
 
 func confusables(t testing.TB) map[rune][]string {
-	t.Helper()
 	table, err := os.ReadFile("../text/confusables.txt")
 	require.NoError(t, err)
 	return injection.Confusables(string(table))

@@ -23,10 +23,9 @@ type Receipt struct {
 	// DroppedTurns counts the turns that are in neither brief nor prompt: 0 unless folds are late, turns are huge or
 	// the brief went back.
 	// In a simple chat those are all older turns.
-	DroppedTurns int `json:"dropped_turns" description:"Turns that were neither in the brief nor in the prompt."`
-	// Truncated reports that the brief, a message of the tail or a kept one was shortened.
-	Truncated bool                `json:"truncated" description:"Whether the brief or a message had to be shortened."`
-	Strategy  memory.StrategyName `json:"strategy" description:"The chat's memory strategy."`
+	DroppedTurns int                 `json:"dropped_turns" description:"Turns that were neither in the brief nor in the prompt."`
+	Truncated    bool                `json:"truncated" description:"Whether the brief or a message had to be shortened."`
+	Strategy     memory.StrategyName `json:"strategy" description:"The chat's memory strategy."`
 	// KeptMessages are the pinned and important messages that are shown beside the turns, LeftOutMessages
 	// those without room.
 	KeptMessages    int `json:"kept_messages,omitempty" description:"Pinned and important messages shown beside the turns."`
@@ -36,8 +35,7 @@ type Receipt struct {
 	Files        int `json:"files,omitempty" description:"Files that were shown."`
 	FileTokens   int `json:"file_tokens,omitempty"`
 	LeftOutFiles int `json:"left_out_files,omitempty"`
-	// Sources are the retrieved sources that are shown, shortened or not.
-	Sources int `json:"sources,omitempty" description:"Sources of the question that were shown."`
+	Sources      int `json:"sources,omitempty" description:"Sources of the question that were shown."`
 	// BriefUnreadable reports that the stored brief is malformed and was not shown.
 	BriefUnreadable bool `json:"brief_unreadable,omitempty"`
 	// Recalled are the first messages of the turns that were recalled for the question, and RecallTokens their tokens.

@@ -13,7 +13,6 @@ import (
 // Section is one part of a prompt.
 type Section struct {
 	Account
-	// Budget is the most tokens that the section may take.
 	Budget int `json:"budget" description:"The most tokens that the section may take."`
 	// Text is the section as it stands in the prompt, with its heading.
 	Text string `json:"text"`
@@ -23,8 +22,7 @@ type Section struct {
 	Files    int `json:"files,omitempty" description:"Files that the section names."`
 	Memories int `json:"memories,omitempty" description:"Memories of the user, where the section shows those."`
 	// Seqs are the first messages of the turns that the section shows, or quotes, and of the kept messages themselves.
-	Seqs []int64 `json:"seqs,omitempty" nullable:"false" doc:"seqs"`
-	// Elsewhere are the turns of other chats of the user that the section quotes.
+	Seqs      []int64    `json:"seqs,omitempty" nullable:"false" doc:"seqs"`
 	Elsewhere []ChatTurn `json:"elsewhere,omitempty" nullable:"false" description:"The turns of the user's other chats that the section quotes."`
 	// How says whether words or meaning found the turns of a retrieved section.
 	How string `json:"-"`
@@ -45,12 +43,9 @@ type Account struct {
 	// Name is brief, kept, recent, files, memories, topic, recall, or sources where those had no room.
 	Name string `json:"name" description:"Which section it is."`
 	// Tokens are counted as for the budgets: of stored texts, without headings and labels.
-	Tokens int `json:"tokens" description:"Of what is shown, without headings and labels."`
-	// Items counts the turns, messages or files that the section stands for.
-	Items int `json:"items" description:"Turns, messages or files that the section stands for."`
-	// LeftOut counts the items that had no room.
-	LeftOut int `json:"left_out" description:"Those that had no room."`
-	// Shortened counts the sources that had to be shortened.
+	Tokens    int `json:"tokens" description:"Of what is shown, without headings and labels."`
+	Items     int `json:"items" description:"Turns, messages or files that the section stands for."`
+	LeftOut   int `json:"left_out" description:"Those that had no room."`
 	Shortened int `json:"shortened,omitempty" description:"Sources that had to be shortened to fit the model's window."`
 	// Failure is why a section that had to be retrieved is missing or was found by words alone: late, failed or denied. "" otherwise.
 	Failure string `json:"failure,omitempty"`

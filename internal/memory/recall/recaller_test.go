@@ -159,7 +159,6 @@ func contents(found recall.Found) []string {
 }
 
 func ask(t *testing.T, r *recall.Recaller, question string) recall.Found {
-	t.Helper()
 	found, err := r.Recall(t.Context(), auth.Principal{}, recall.Query{ChatID: chatID, Text: question, Now: time.Now(), Limit: 6})
 	require.NoError(t, err)
 	return found

@@ -115,7 +115,6 @@ func cosineFor(similarity float64) float64 { return .1 + (similarity-.2)/.42*.4 
 
 // comeBack asks for turns and the topic, with a model whose vector is there as soon as it is waited for; none for nil.
 func comeBack(t *testing.T, s *shelf, m *model, question string) recall.Found {
-	t.Helper()
 	config := recall.Recaller{Store: s, Topics: topicRules}
 	if m != nil {
 		config.Questions = m.questions(s)

@@ -61,7 +61,6 @@ func (r *assignRig) export(chatID uuid.UUID) (file string, found []bundle.Topic)
 }
 
 func (r *assignRig) take(file string) uuid.UUID {
-	r.t.Helper()
 	done, err := r.transfer().Import(r.t.Context(), r.principal(), strings.NewReader(file), func(transfer.Progress) {})
 	require.Truef(r.t, err == nil && done.Imported == 1, "%+v, %v", done, err)
 	return done.Chats[0].ChatID
@@ -103,8 +102,7 @@ func TestTopicsOfAnImportedChat(t *testing.T) {
 	}
 	same("before its turns are indexed", false)
 	r.index(taken)
-	wanted, err := r.engine().Wanted(t.Context(), taken)
-	assert.Truef(t, err == nil && wanted, "wanted %v, %v", wanted, err)
+	r.wantWanted(taken, true, "indexed")
 	r.assign(taken)
 	same("without vectors", true)
 	assert.True(t, testkit.Ask[bool](t, r.pool, "select imported_topics is not null from conversation_briefs where chat_id = $1", taken),
@@ -116,10 +114,7 @@ func TestTopicsOfAnImportedChat(t *testing.T) {
 	r.wantSound(taken)
 	assert.False(t, testkit.Ask[bool](t, r.pool, "select imported_topics is not null from conversation_briefs where chat_id = $1", taken),
 		"something is left to do")
-	r.say(taken, "Which rosin suits a cello best?")
-	r.index(taken)
-	r.embed(taken)
-	r.assign(taken)
+	r.talk(taken, "Which rosin suits a cello best?")
 	r.wantNumbers(taken, 1, 2, 1, 2, 2, 1)
 }
 
@@ -136,9 +131,7 @@ func TestATopicWhoseTurnsAreGoneIsNotMade(t *testing.T) {
 	testkit.Exec(t, r.pool, "delete from messages where chat_id = $1 and seq > 2", taken)
 	_, left := r.export(taken)
 	assert.Truef(t, len(left) == 1 && left[0].Title != "Nuts", "%+v", left)
-	r.index(taken)
-	r.embed(taken)
-	r.assign(taken)
+	r.talk(taken)
 	_, left = r.export(taken)
 	assert.Truef(t, len(left) == 1 && left[0].Title == "Cello needs new rosin", "%+v", left)
 	assert.False(t, testkit.Ask[bool](t, r.pool,

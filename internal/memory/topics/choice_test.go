@@ -185,7 +185,6 @@ func unit(r *rand.Rand) []float32 {
 }
 
 func checkCounts(t *testing.T, seed uint64, c *Chat, turns []Turn, moved map[uuid.UUID][][]float32) {
-	t.Helper()
 	for _, topic := range c.Topics {
 		messages, held := 0, 0
 		for _, turn := range turns {

@@ -225,19 +225,12 @@ func (e *Compactor) record(ctx context.Context, change *Packed, report CompactRe
 	if report.Result == work.Nothing || report.Result == work.Busy {
 		return
 	}
-	level := slog.LevelInfo
-	attrs := []slog.Attr{
+	work.LogEnd(ctx, e.Logger, "topic compaction ended", err,
 		slog.String("chat_id", change.ChatID.String()), slog.String("topic_id", change.TopicID.String()), slog.String("result", string(report.Result)),
 		slog.Int("packed", report.Packed), slog.Int("archived", report.Archived), slog.Int("active", report.Active),
 		slog.Int("summarized", report.Summarized), slog.Int("summary_tokens", report.SummaryTokens), slog.Bool("without_summary", report.WithoutSummary),
 		slog.String("model", change.Report.Model), slog.String("prompt_ref", change.Report.PromptRef), slog.Int("calls", change.Report.Calls),
-		slog.Any("refusals", change.Report.Refusals), slog.Int64("duration_ms", report.DurationMS),
-	}
-	if err != nil {
-		level = slog.LevelWarn
-		attrs = append(attrs, slog.Any("error", err))
-	}
-	e.Logger.LogAttrs(ctx, level, "topic compaction ended", attrs...)
+		slog.Any("refusals", change.Report.Refusals), slog.Int64("duration_ms", report.DurationMS))
 }
 
 // Plan is the plan of a compaction.

@@ -205,14 +205,12 @@ func (p *play) number(t *testing.T, written string) *Topic {
 }
 
 func number(t *testing.T, written string) float64 {
-	t.Helper()
 	value, err := strconv.ParseFloat(written, 64)
 	require.NoError(t, err)
 	return value
 }
 
 func vectorOf(t *testing.T, written string) []float32 {
-	t.Helper()
 	if written == "-" {
 		return nil
 	}

@@ -26,7 +26,6 @@ import (
 )
 
 func rewriter(t *testing.T, script testkit.Script, timeout time.Duration) (*topics.Rewriter, *testkit.Model) {
-	t.Helper()
 	model := testkit.NewModel(t, script)
 	client := llm.New(llm.Settings{APIKey: "offline", BaseURL: model.BaseURL(), IdleTimeout: time.Minute})
 	t.Cleanup(client.Close)

@@ -82,7 +82,6 @@ type rig struct {
 }
 
 func newRig(t *testing.T) *rig {
-	t.Helper()
 	db := testkit.NewDatabase(t)
 	pool, _, err := postgres.Open(t.Context(), db.DSN, 10)
 	require.NoError(t, err)
@@ -91,13 +90,11 @@ func newRig(t *testing.T) *rig {
 }
 
 func (r *rig) chat() uuid.UUID {
-	r.t.Helper()
 	return testkit.Ask[uuid.UUID](r.t, r.pool, "insert into chats (user_id, title) values ($1, '') returning id", r.user)
 }
 
 func (r *rig) index(chatID uuid.UUID) {
-	r.t.Helper()
-	require.NoError(r.t, postgres.NewTurnIndex(r.pool).RunIndexTurns(r.t.Context(), chatID, 0))
+	require.NoError(r.t, (&postgres.TurnIndex{Pool: r.pool}).RunIndexTurns(r.t.Context(), chatID, 0))
 }
 
 func (r *rig) insert(_ context.Context, _ pgx.Tx, job work.Job) error {
@@ -125,9 +122,8 @@ type assignRig struct {
 }
 
 func newAssignRig(t *testing.T, change func(*topics.Assigner)) *assignRig {
-	t.Helper()
 	r := &assignRig{rig: newRig(t)}
-	r.config = topics.Assigner{Store: postgres.NewAssignments(r.pool, r.insert), Settings: topics.Defaults(), Mode: "on",
+	r.config = topics.Assigner{Store: &postgres.Assignments{Pool: r.pool, Insert: r.insert}, Settings: topics.Defaults(), Mode: "on",
 		Metrics: r.metrics, Logger: r.logs.Logger()}
 	r.use("subjects")
 	if change != nil {
@@ -138,10 +134,9 @@ func newAssignRig(t *testing.T, change func(*topics.Assigner)) *assignRig {
 
 // use makes the vectors of a model what topics are told apart by.
 func (r *assignRig) use(model string) {
-	r.t.Helper()
 	testkit.Exec(r.t, r.pool, `insert into embedding_models (model, dims, unrelated_p50, unrelated_p99, languages, sentences)
 		values ('turns of ' || $1, 512, 0.1, 0.5, '', $2), ($1, 512, 0.1, 0.5, '', $2) on conflict do nothing`, model, recall.SentenceList)
-	r.config.Model, r.config.Scales = model, recall.NewTurnScales(postgres.NewEmbeddings(r.pool, recall.VectorSize), embedder(model))
+	r.config.Model, r.config.Scales = model, recall.NewTurnScales(&postgres.Embeddings{Pool: r.pool}, embedder(model))
 }
 
 func (r *assignRig) engine() *topics.Assigner { return &r.config }
@@ -151,7 +146,6 @@ var saidAt = time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)
 
 // say adds a turn for each question, a minute apart.
 func (r *assignRig) say(chatID uuid.UUID, questions ...string) {
-	r.t.Helper()
 	for _, question := range questions {
 		at := testkit.Ask[time.Time](r.t, r.pool, "select coalesce(max(created_at), $2) + interval '1 minute' from messages where chat_id = $1", chatID, saidAt)
 		for _, m := range [][2]string{{"user", question}, {"assistant", "I see."}} {
@@ -163,11 +157,10 @@ func (r *assignRig) say(chatID uuid.UUID, questions ...string) {
 
 // embed gives the chat's turns the vectors of the configured model.
 func (r *assignRig) embed(chatID uuid.UUID) {
-	r.t.Helper()
 	by := embedder(r.config.Model)
 	vectors := &recall.Vectors{
-		Things: "turns", Store: postgres.NewTurnVectors(r.pool), Embedder: by, Logger: r.logs.Logger(),
-		Scales: []*recall.Scales{recall.NewScales(postgres.NewEmbeddings(r.pool, recall.VectorSize), by)},
+		Things: "turns", Store: &postgres.TurnVectors{Pool: r.pool}, Embedder: by, Logger: r.logs.Logger(),
+		Scales: []*recall.Scales{recall.NewScales(&postgres.Embeddings{Pool: r.pool}, by)},
 		Rest:   recall.NewRest(0, 0, r.logs.Logger()),
 	}
 	_, err := vectors.Embed(r.t.Context(), chatID, 1)
@@ -175,7 +168,6 @@ func (r *assignRig) embed(chatID uuid.UUID) {
 }
 
 func (r *assignRig) assign(chatID uuid.UUID) topics.AssignReport {
-	r.t.Helper()
 	report, err := r.engine().Assign(r.t.Context(), chatID, work.Attempt{})
 	require.NoError(r.t, err)
 	return report
@@ -183,29 +175,32 @@ func (r *assignRig) assign(chatID uuid.UUID) topics.AssignReport {
 
 // talk says what is asked, indexes and embeds it, and assigns it.
 func (r *assignRig) talk(chatID uuid.UUID, questions ...string) topics.AssignReport {
-	r.t.Helper()
 	r.say(chatID, questions...)
 	r.index(chatID)
 	r.embed(chatID)
 	return r.assign(chatID)
 }
 
+// wantWanted holds whether a chat has turns for which topics are to be chosen.
+func (r *assignRig) wantWanted(chatID uuid.UUID, want bool, when string) {
+	wanted, err := r.engine().Wanted(r.t.Context(), chatID)
+	require.NoError(r.t, err)
+	assert.Equal(r.t, want, wanted, when)
+}
+
 // numbers are the topics' numbers of the chat's turns, in their order; 0 for none.
 func (r *assignRig) numbers(chatID uuid.UUID) []int {
-	r.t.Helper()
 	return testkit.Ask[[]int](r.t, r.pool, `select coalesce(array_agg(coalesce(t.number, 0) order by i.seq), '{}')
 		from turn_index i left join topics t on t.id = i.topic_id where i.chat_id = $1`, chatID)
 }
 
 func (r *assignRig) wantNumbers(chatID uuid.UUID, want ...int) {
-	r.t.Helper()
 	assert.Equal(r.t, want, r.numbers(chatID), "the topics of the turns")
 	r.wantSound(chatID)
 }
 
 // wantSound checks that topics have what their turns say.
 func (r *assignRig) wantSound(chatID uuid.UUID) {
-	r.t.Helper()
 	wrong := testkit.Ask[[]string](r.t, r.pool, `select coalesce(array_agg(w.what), '{}') from (
 		select format('topic %s has %s messages, not %s', t.number, t.message_count, m.messages) as what
 		  from topics t cross join lateral (select count(*) as messages from throughline.messages_of_topics x where x.topic_id = t.id and x.chat_id = t.chat_id) m
@@ -228,18 +223,15 @@ func (r *assignRig) wantSound(chatID uuid.UUID) {
 
 // wantTopic compares columns of a topic, with blanks between them.
 func (r *assignRig) wantTopic(chatID uuid.UUID, number int, columns, want string) {
-	r.t.Helper()
 	testkit.Want(r.t, r.pool, want, "select concat_ws(' ', "+columns+") from topics where chat_id = $1 and number = $2", chatID, number)
 }
 
 func (r *rig) topicID(chatID uuid.UUID, number int) uuid.UUID {
-	r.t.Helper()
 	return testkit.Ask[uuid.UUID](r.t, r.pool, "select id from topics where chat_id = $1 and number = $2", chatID, number)
 }
 
 // as returns a connection that acts as the user in a role.
 func (r *rig) as(role string) *pgx.Conn {
-	r.t.Helper()
 	conn := testkit.Connect(r.t, r.db.Direct())
 	testkit.Exec(r.t, conn, "select set_config('request.jwt.claims', json_build_object('sub', $1::text, 'role', 'authenticated')::text, false), "+
 		"set_config('request.jwt.claim.sub', $1::text, false)", r.user)
@@ -255,12 +247,11 @@ type compactRig struct {
 }
 
 func newCompactRig(t *testing.T, script testkit.Script, change func(*topics.CompactorConfig)) *compactRig {
-	t.Helper()
 	r := &compactRig{rig: newRig(t), model: testkit.NewModel(t, script)}
 	client := llm.New(llm.Settings{APIKey: "offline", BaseURL: r.model.BaseURL(), IdleTimeout: time.Minute})
 	t.Cleanup(client.Close)
 	config := topics.CompactorConfig{
-		Store: postgres.NewPacks(r.pool, r.insert), Leases: postgres.NewWork(r.pool), Summarizer: client, Prompt: brief.PromptConfig{Model: "small"},
+		Store: &postgres.Packs{Pool: r.pool, Insert: r.insert}, Leases: &postgres.Work{Pool: r.pool}, Summarizer: client, Prompt: brief.PromptConfig{Model: "small"},
 		InputTokens: 8000, Settings: topics.Defaults(), Logger: r.logs.Logger(), Metrics: r.metrics,
 	}
 	if change != nil {
@@ -289,13 +280,11 @@ type topic struct{ chatID, id uuid.UUID }
 
 // topic makes a topic of so many turns in a chat of its own.
 func (r *compactRig) topic(turns int) topic {
-	r.t.Helper()
 	return r.topicIn(r.chat(), turns)
 }
 
 // topicIn makes a topic of so many turns at the end of a chat.
 func (r *compactRig) topicIn(chatID uuid.UUID, turns int) topic {
-	r.t.Helper()
 	made := topic{chatID, uuid.New()}
 	testkit.Exec(r.t, r.pool, `insert into topics (id, chat_id, user_id, number, title, title_seq, created_at, last_active_at, first_seq, last_seq)
 		select $1, $2, $3, 1 + (select count(*) from topics where chat_id = $2), 'A topic', last_seq + 1, now(), now(), last_seq + 1, last_seq + 1
@@ -306,7 +295,6 @@ func (r *compactRig) topicIn(chatID uuid.UUID, turns int) topic {
 
 // goOn adds turns to a topic, as an assignment does.
 func (r *compactRig) goOn(in topic, turns int) {
-	r.t.Helper()
 	for range turns {
 		seq := testkit.Ask[int64](r.t, r.pool, "select last_seq + 1 from chats where id = $1", in.chatID)
 		r.say(in.chatID, "user", fmt.Sprintf("Question %d about bows?", seq))
@@ -319,20 +307,17 @@ func (r *compactRig) goOn(in topic, turns int) {
 
 // fade archives a topic, as decay_topics does.
 func (r *compactRig) fade(of topic) {
-	r.t.Helper()
-	archived, err := postgres.NewAssignments(r.pool, r.insert).Archive(r.t.Context(), of.chatID,
+	archived, err := (&postgres.Assignments{Pool: r.pool, Insert: r.insert}).Archive(r.t.Context(), of.chatID,
 		func([]topics.Topic) ([]uuid.UUID, *time.Time) { return []uuid.UUID{of.id}, nil })
 	require.Truef(r.t, err == nil && archived == 1, "%d topics archived, %v", archived, err)
 }
 
 func (r *compactRig) recount(in topic) {
-	r.t.Helper()
 	testkit.Exec(r.t, r.pool, `update topics t set last_seq = greatest(t.first_seq, (select max(last_seq) from turn_index where topic_id = t.id)),
 		message_count = (select count(*) from throughline.messages_of_topics m where m.topic_id = t.id) where t.id = $1`, in.id)
 }
 
 func (r *compactRig) say(chatID uuid.UUID, role, content string) {
-	r.t.Helper()
 	testkit.Exec(r.t, r.pool, "insert into messages (chat_id, role, content, token_count) values ($1, $2, $3, $4)", chatID, role, content, text.Tokens(content))
 }
 
@@ -342,7 +327,6 @@ func (r *compactRig) compact(of topic) (topics.CompactReport, error) {
 
 // mustCompact fails the test unless something was written.
 func (r *compactRig) mustCompact(of topic) topics.CompactReport {
-	r.t.Helper()
 	report, err := r.compact(of)
 	require.Truef(r.t, err == nil && report.Result == work.Done, "compact: %+v, %v\n%s", report, err, r.logs)
 	r.check(of)
@@ -351,7 +335,6 @@ func (r *compactRig) mustCompact(of topic) topics.CompactReport {
 
 // wantNothing fails the test if a compaction finds anything to do.
 func (r *compactRig) wantNothing(of topic) {
-	r.t.Helper()
 	report, err := r.compact(of)
 	require.Truef(r.t, err == nil && report.Result == work.Nothing, "compact: %+v, %v", report, err)
 	r.check(of)
@@ -366,7 +349,6 @@ type row struct {
 }
 
 func (r *compactRig) row(of topic) row {
-	r.t.Helper()
 	rows, err := r.pool.Query(r.t.Context(), `select coalesce(summary, ''), summary_seq, compacted_seq, compacted_messages, stale, rehydrated,
 		throughline.is_put_off('compact', id), throughline.is_at_work('compact', id), state = 'archived' from topics where id = $1`, of.id)
 	require.NoError(r.t, err)
@@ -376,13 +358,11 @@ func (r *compactRig) row(of topic) row {
 }
 
 func (r *compactRig) want(of topic, want row) {
-	r.t.Helper()
 	assert.Equal(r.t, want, r.row(of), "the topic")
 }
 
 // check checks that the packed messages are counted, and that the lease was given back.
 func (r *compactRig) check(of topic) {
-	r.t.Helper()
 	packed := testkit.Ask[int](r.t, r.pool, `select count(*) from topics t join throughline.messages_of_topics m on m.topic_id = t.id
 		where t.id = $1 and m.seq <= t.compacted_seq`, of.id)
 	got := r.row(of)
@@ -391,7 +371,6 @@ func (r *compactRig) check(of topic) {
 
 // inputs are what the model read, without the frame around it.
 func (r *compactRig) inputs() []string {
-	r.t.Helper()
 	var inputs []string
 	for _, request := range r.model.Requests() {
 		assert.Equal(r.t, "topic", request.Metadata["purpose"], "a call's purpose")

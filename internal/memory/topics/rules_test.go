@@ -125,7 +125,6 @@ func FuzzTitle(f *testing.F) {
 
 // unzipped reads an archive as others do.
 func unzipped(t *testing.T, entries []Entry) string {
-	t.Helper()
 	archive, err := Archive(entries)
 	require.Truef(t, err == nil && strings.HasPrefix(archive, "H4sI"), "%q, %v", archive, err)
 	zip, err := gzip.NewReader(base64.NewDecoder(base64.StdEncoding, strings.NewReader(archive)))

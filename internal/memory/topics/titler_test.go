@@ -33,7 +33,6 @@ func (s *shelf) WriteTitle(_ context.Context, _ uuid.UUID, _ topics.UntitledChat
 }
 
 func titleOf(t *testing.T, s *shelf, script testkit.Script) (time.Duration, *testkit.Model, *testkit.Log) {
-	t.Helper()
 	made, model := rewriter(t, script, 0)
 	log := &testkit.Log{}
 	titler := topics.Titler{Store: s, Writer: made.Writer, Model: "small", Rest: time.Minute, Metrics: metrics.New(), Logger: log.Logger()}

@@ -84,7 +84,6 @@ func TestServerWithoutAUserReadsNoWords(t *testing.T) {
 
 // answerTo is what a statement reads of which each id is the same and each text, in a transaction that is rolled back.
 func answerTo(t *testing.T, conn *pgx.Conn, sql, id, text string) (answer []byte) {
-	t.Helper()
 	tx, err := conn.Begin(t.Context())
 	require.NoError(t, err)
 	defer func() { require.NoError(t, tx.Rollback(t.Context())) }()

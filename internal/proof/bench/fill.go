@@ -154,14 +154,14 @@ func (b *bench) fillMemories(ctx context.Context, conn *pgxpool.Conn) {
 }
 
 func (b *bench) embedMemories(ctx context.Context, by recall.Embedder) {
-	done := kit.Must(b.vectors("memories", postgres.NewMemoryVectors(b.admin), by).Embed(ctx, idOf("user", 0), 1))
+	done := kit.Must(b.vectors("memories", &postgres.MemoryVectors{Pool: b.admin}, by).Embed(ctx, idOf("user", 0), 1))
 	if done.Made != len(knownThings)*len(knownPlaces) {
 		kit.Fail("%d memories have a vector", done.Made)
 	}
 }
 
 func (b *bench) vectors(things string, store recall.VectorStore, by recall.Embedder) *recall.Vectors {
-	scales := recall.NewScales(postgres.NewEmbeddings(b.admin, recall.VectorSize), by)
+	scales := recall.NewScales(&postgres.Embeddings{Pool: b.admin}, by)
 	return &recall.Vectors{Things: things, Store: store, Embedder: by, Scales: []*recall.Scales{scales}, Logger: quiet(), Rest: recall.NewRest(0, 0, quiet())}
 }
 
@@ -304,7 +304,7 @@ func (b *bench) index(ctx context.Context, t talk, by recall.Embedder) {
 	for further := true; further; {
 		kit.Check(b.admin.QueryRow(ctx, "select throughline.index_chat($1, $2)", t.id, t.covered()).Scan(&further))
 	}
-	vectors := b.vectors("turns", postgres.NewTurnVectors(b.admin), by)
+	vectors := b.vectors("turns", &postgres.TurnVectors{Pool: b.admin}, by)
 	for paused := true; paused; {
 		done := kit.Must(vectors.Embed(ctx, t.id, 1))
 		if paused = done.Paused; done.Rest > 0 {

@@ -104,7 +104,6 @@ func TestAFailingPostgresIsItsCellsAlone(t *testing.T) {
 }
 
 func start(t *testing.T) *party {
-	t.Helper()
 	p := &party{t: t, cells: map[string]*people.System{}}
 	for _, name := range []string{"a", "b"} {
 		// Both would take any user, so that a request that goes astray leaves an account.
@@ -122,7 +121,6 @@ func start(t *testing.T) *party {
 
 // proxy starts HAProxy with a map.
 func (p *party) proxy(lines string) {
-	p.t.Helper()
 	dir, address := p.t.TempDir(), testkit.FreeAddress(p.t)
 	require.NoError(p.t, os.WriteFile(filepath.Join(dir, "cells.map"), []byte(lines), 0o600))
 	config, err := haproxy.Cells(root, dir, address, testkit.HostOf(p.cells["a"].Servers()[0]), testkit.HostOf(p.cells["b"].Servers()[0]))

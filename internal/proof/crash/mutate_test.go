@@ -114,6 +114,5 @@ func TestOverlay(t *testing.T) {
 }
 
 func write(t *testing.T, file, content string) {
-	t.Helper()
 	require.NoError(t, os.WriteFile(file, []byte(content), 0o600))
 }

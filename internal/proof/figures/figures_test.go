@@ -24,7 +24,6 @@ var (
 )
 
 func read(t *testing.T, path string) string {
-	t.Helper()
 	text, err := os.ReadFile(filepath.Join(root, path))
 	require.NoError(t, err)
 	return string(text)
@@ -134,7 +133,6 @@ func TestCommandsOfHeadlinesExist(t *testing.T) {
 
 // checkGo looks for the packages of a Go command, and for tests of each name that it runs.
 func checkGo(t *testing.T, document, command string) {
-	t.Helper()
 	var tests strings.Builder
 	for word := range strings.FieldsSeq(command) {
 		if !strings.HasPrefix(word, "./") {

@@ -40,12 +40,10 @@ func healthy() series {
 
 // fails holds that a check fails, and says what it is about.
 func fails(t *testing.T, c check, want string) {
-	t.Helper()
 	assert.Containsf(t, c.Problem, want, "%s: %q does not say %q", c.Name, c.Problem, want)
 }
 
 func passes(t *testing.T, c check) {
-	t.Helper()
 	assert.Equalf(t, "", c.Problem, "%s", c.Name)
 }
 

@@ -35,7 +35,6 @@ var hostileOutput = map[string]any{
 
 // serveTools serves an app's tools. Mail is sent when the script releases its text.
 func (s *stage) serveTools(t *testing.T) *httptest.Server {
-	t.Helper()
 	tools := http.NewServeMux()
 	say := func(w http.ResponseWriter, output any) {
 		w.Header().Set("Content-Type", "application/json")

@@ -65,7 +65,6 @@ func TestHostileTexts(t *testing.T) {
 
 // storeBriefs makes a chat with two versions of a brief of 4000 words, of which the first so many are the same.
 func (r *rig) storeBriefs(same int) (chatID string) {
-	r.t.Helper()
 	chatID = r.Call(http.MethodPost, "/v1/chats", testkit.Body{}).JSON(r.t)["id"].(string)
 	testkit.Exec(r.t, r.pool, `insert into conversation_brief_revisions (chat_id, user_id, version, kind, seq_from, seq_to, turns, global_summary,
 			input_tokens, output_tokens, prompt_mode, prompt_ref, model, duration_ms, input_sha256)
@@ -78,7 +77,6 @@ func (r *rig) storeBriefs(same int) (chatID string) {
 
 // storeHostile makes a chat whose replies are a unit's repetitions, each between two others.
 func (r *rig) storeHostile(unit string) hostileChat {
-	r.t.Helper()
 	chat := hostileChat{ID: r.Call(http.MethodPost, "/v1/chats", testkit.Body{"title": strings.Repeat(unit, 400/len(unit))}).JSON(r.t)["id"].(string)}
 	say := func(role, content string) {
 		testkit.Exec(r.t, r.pool, "insert into messages (chat_id, user_id, role, content) values ($1, $2, $3, $4)",

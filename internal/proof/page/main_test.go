@@ -52,7 +52,6 @@ func newRig(t *testing.T, script testkit.Script, change env) *rig {
 
 // newStoppedRig is newRig whose server is still to be started.
 func newStoppedRig(t *testing.T, script testkit.Script, change env) *rig {
-	t.Helper()
 	requireBuild(t)
 	db := testkit.NewDatabase(t)
 	r := &rig{t: t, db: db, model: testkit.NewModel(t, script), pool: testkit.NewPool(t, db.DSN), user: testkit.NewUser(t, db)}
@@ -96,7 +95,6 @@ func (r *rig) inBrowser(script string, more env) {
 
 // requireBuild fails a test when there is no page, or no packages to test it with.
 func requireBuild(t *testing.T) {
-	t.Helper()
 	for _, needed := range []string{scripts + "/node_modules/playwright-core", "../../webui/dist/index.html"} {
 		_, err := os.Stat(needed)
 		require.Truef(t, err == nil, "%v: run scripts/setup test", err)

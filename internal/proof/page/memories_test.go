@@ -34,7 +34,6 @@ func TestGraph(t *testing.T) {
 
 // fillGraph gives a user so many entities, every other one of which the user knows. The first has a hostile name.
 func (r *rig) fillGraph(user uuid.UUID, entities int) {
-	r.t.Helper()
 	testkit.Exec(r.t, r.pool, "insert into memory_users (user_id) values ($1)", user)
 	testkit.Exec(r.t, r.pool, `with memory as (
 			insert into memories (user_id, content, origin) values ($1, 'The user knows many things.', 'user') returning id),
@@ -85,14 +84,12 @@ func (r *rig) wander() (chat string) {
 
 // pack archives the first messages of a topic, and summarizes them.
 func (r *rig) pack(topic uuid.UUID, messages int, summary string) {
-	r.t.Helper()
 	testkit.Exec(r.t, r.pool, `update topics set compacted_seq = first_seq + $2::bigint - 1,
 		summary_seq = first_seq + $2::bigint - 1, summary = $3, summary_tokens = 15, compacted_messages = $2::bigint where id = $1`, topic, messages, summary)
 }
 
 // topic gives the turns from one message to another a topic.
 func (r *rig) topic(chat string, number int, title string, first, last int) (id uuid.UUID) {
-	r.t.Helper()
 	id = uuid.New()
 	testkit.Exec(r.t, r.pool, "update turn_index set topic_id = $1 where chat_id = $2 and seq between $3 and $4", id, chat, first, last)
 	testkit.Exec(r.t, r.pool, `insert into topics (id, chat_id, user_id, number, title, title_seq, message_count, created_at, last_active_at, first_seq, last_seq)

@@ -37,7 +37,6 @@ type project struct {
 type grant struct{ email, challenge string }
 
 func newProject(t *testing.T) *project {
-	t.Helper()
 	p := &project{users: map[string]uuid.UUID{}, refresh: map[string]string{}, codes: map[string]grant{}}
 	routes := http.NewServeMux()
 	routes.HandleFunc("POST /auth/v1/token", p.token)

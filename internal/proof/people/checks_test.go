@@ -72,7 +72,6 @@ func newStory(t *testing.T) *story {
 
 // ask stores a message and acknowledges it.
 func (s *story) ask(t *testing.T, chat uuid.UUID, place int) *message {
-	t.Helper()
 	m := s.record.send(message{user: s.user, place: place})
 	if place > 0 {
 		m.parent = s.asks[len(s.asks)-1]
@@ -86,7 +85,6 @@ func (s *story) ask(t *testing.T, chat uuid.UUID, place int) *message {
 
 // reply stores a reply with that end, and lets it be heard.
 func (s *story) reply(t *testing.T, m *message, end string) {
-	t.Helper()
 	id, text, status := uuid.New(), s.record.Talk.ReplyTo(m.number), "complete"
 	if end != streaming.EventCompleted {
 		text = text[:strings.Index(text, " ")+1]
@@ -103,7 +101,6 @@ func (s *story) reply(t *testing.T, m *message, end string) {
 
 // call gives the first reply a call of each kind.
 func (s *story) call(t *testing.T) {
-	t.Helper()
 	s.exec(t, `update public.messages set parts = '[{"type": "tool_call", "at": 2, "call_id": "a", "arguments": {"n": 1}},
 		{"type": "tool_call", "at": 2, "call_id": "b"}, {"type": "tool_approval", "at": 2, "call_id": "a", "approved": true},
 		{"type": "tool_result", "at": 2, "call_id": "b", "output": "seen"}, {"type": "tool_result", "at": 2, "call_id": "a", "output": 1}]'
@@ -115,7 +112,6 @@ func (s *story) call(t *testing.T) {
 
 // fold brings the first two turns into the first chat's brief.
 func (s *story) fold(t *testing.T) {
-	t.Helper()
 	const summary = "Said so far: ask1 said1 ask2 said2."
 	s.exec(t, `insert into public.conversation_brief_revisions (chat_id, user_id, version, kind, seq_from, seq_to, turns, global_summary,
 		input_tokens, output_tokens, prompt_mode, prompt_ref, model, duration_ms, input_sha256)
@@ -129,7 +125,6 @@ func (s *story) fold(t *testing.T) {
 
 // learn makes memories of the first chat, two extractions of two turns; the town of the first is superseded by another.
 func (s *story) learn(t *testing.T) {
-	t.Helper()
 	s.exec(t, `insert into public.memory_users (user_id, version) values ($1, 2)`, s.user)
 	s.exec(t, `insert into public.memory_extractions (chat_id, user_id, seq_from, seq_to, turns, result, added, superseded)
 		values ($1, $2, 1, 4, 2, 'done', 2, 0), ($1, $2, 5, (select max(seq) from public.messages where chat_id = $1), 2, 'done', 2, 1)`, s.chats[0], s.user)
@@ -150,7 +145,6 @@ func (s *story) learn(t *testing.T) {
 
 // sort makes a topic of each indexed turn of the first chat. The first is packed and summarized.
 func (s *story) sort(t *testing.T) {
-	t.Helper()
 	s.exec(t, `with made as (
 		insert into public.topics (chat_id, user_id, number, title, title_seq, message_count, created_at, last_active_at, first_seq, last_seq)
 		select i.chat_id, i.user_id, row_number() over (order by i.seq), left(m.content, 80), i.seq, 2, i.said_at, i.said_at, i.seq, i.last_seq
@@ -163,7 +157,6 @@ func (s *story) sort(t *testing.T) {
 
 // delete deletes the question of the second chat's turn, once its place was seen.
 func (s *story) delete(t *testing.T) {
-	t.Helper()
 	m := s.ask(t, s.chats[1], 0)
 	s.reply(t, m, streaming.EventCompleted)
 	require.NoError(t, keepPlaces(t.Context(), s.conn))
@@ -177,7 +170,6 @@ func (s *story) delete(t *testing.T) {
 }
 
 func (s *story) exec(t *testing.T, sql string, args ...any) {
-	t.Helper()
 	_, err := s.conn.Exec(t.Context(), sql, args...)
 	require.NoErrorf(t, err, "%s", sql)
 }

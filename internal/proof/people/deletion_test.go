@@ -170,7 +170,6 @@ func (m *meddling) meddle(ctx context.Context, device *Person) {
 
 // wantNothingLeft looks in every table with a column user_id, and for jobs of what is gone.
 func (m *meddling) wantNothingLeft(s *System) {
-	m.t.Helper()
 	ctx := m.t.Context()
 	tables, err := s.Admin.Query(ctx, `select c.oid::regclass::text from pg_class c join pg_attribute a on a.attrelid = c.oid
 		where c.relnamespace in ('public'::regnamespace, 'throughline'::regnamespace) and c.relkind = 'r' and a.attname = 'user_id'`)

@@ -46,7 +46,6 @@ func TestWordsTakenBack(t *testing.T) {
 
 // startTwo starts two servers that fold, learn and sort after a few turns.
 func startTwo(t *testing.T, talk *Talk, settings map[string]string) *System {
-	t.Helper()
 	for name, value := range map[string]string{
 		"LONG_TERM_MEMORY": "true", "RATE_LIMIT_MESSAGES_PER_MINUTE": "0", "MAX_STREAMS_PER_USER": "0", "MEMORY_CHUNK_SUMMARIZE_THRESHOLD": "200",
 		"MEMORY_K_RAW_TURNS": "1", "MEMORY_EXTRACT_DELAY": "1s", "MEMORY_SUMMARY_TOKEN_CAP": "4000", "TOPICS": "on", "TOPIC_MAX": "2",
@@ -155,7 +154,6 @@ var takeBack = []func(ctx context.Context, p *Person, chat *conversation){
 
 // each does something for all persons at once.
 func (c *canary) each(all []*Person, do func(n int)) {
-	c.t.Helper()
 	var wait errgroup.Group
 	for n := range all {
 		wait.Go(func() (err error) {

@@ -64,7 +64,6 @@ func (p *pair) mapFile() string { return filepath.Join(p.at.dir, "cells.map") }
 
 // cellOf returns the cell that answers a request with an Authorization header.
 func (p *pair) cellOf(header string) string {
-	p.t.Helper()
 	return p.phone.Call(http.MethodGet, "/v1/chats", nil, "Authorization", header).Header.Get("X-Throughline-Cell")
 }
 
@@ -157,7 +156,6 @@ func TestMovesOutliveAReload(t *testing.T) {
 
 // reload reloads the proxy, and returns when new requests go by the files.
 func (p *pair) reload() {
-	p.t.Helper()
 	marker := uuid.NewString()
 	file, err := os.OpenFile(p.mapFile(), os.O_APPEND|os.O_WRONLY, 0)
 	require.NoError(p.t, err)

@@ -110,7 +110,6 @@ func (at place) replace(config string, texts ...string) string {
 
 // cells is the configuration of HAProxy before two cells.
 func (at place) cells(a, b string) string {
-	at.t.Helper()
 	config, err := cells.Cells("../../..", at.dir, at.listen+" ssl crt "+at.bundle+" alpn h2,http/1.1", a, b)
 	require.NoError(at.t, err)
 	return config
@@ -174,13 +173,11 @@ func (k kind) find(t testing.TB) string {
 }
 
 func (at *place) write(file, text string) {
-	at.t.Helper()
 	require.NoError(at.t, os.WriteFile(file, []byte(text), 0o600))
 }
 
 // certify writes a certificate for 127.0.0.1, the one of net/http's own tests, and returns who trusts it.
 func (at *place) certify() *x509.CertPool {
-	at.t.Helper()
 	server := httptest.NewTLSServer(nil)
 	defer server.Close()
 	pair := server.TLS.Certificates[0]

@@ -112,7 +112,6 @@ func endsInOrder(s *testkit.Stream) bool {
 
 // awaitStreams waits until so many clients are being streamed to.
 func (r *rig) awaitStreams(want int) {
-	r.t.Helper()
 	testkit.Eventually(r.t, "the server knows who listens", func() bool {
 		return strings.Contains(r.direct.Call(http.MethodGet, "/metrics", nil).Text, "throughline_open_streams "+string(rune('0'+want))+"\n")
 	})

@@ -17,7 +17,6 @@ import (
 
 // login adds a login to the project's auth server, and to the database as it does.
 func (r *rig) login(logins *authserver.Server, email string) (client testkit.Client, user uuid.UUID) {
-	r.t.Helper()
 	user = testkit.NewUser(r.t, r.db)
 	logins.AddUser(user, email, "password")
 	return testkit.Client{T: r.t, Base: r.Base, Token: logins.SignIn(email)}, user
@@ -25,7 +24,6 @@ func (r *rig) login(logins *authserver.Server, email string) (client testkit.Cli
 
 // left counts the rows of a user by table, the tombstone too.
 func (r *rig) left(user uuid.UUID) map[string]int {
-	r.t.Helper()
 	found := map[string]int{}
 	for _, table := range testkit.Ask[[]string](r.t, r.pool, `select array_agg(c.oid::regclass::text) from pg_attribute a join pg_class c on c.oid = a.attrelid
 		where a.attname = 'user_id' and c.relkind = 'r' and c.relnamespace in ('public'::regnamespace, 'throughline'::regnamespace)`) {

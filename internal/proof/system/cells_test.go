@@ -24,7 +24,6 @@ func of(cell string) jwt.MapClaims {
 
 // depart leaves what a move has left of a user: all rows while it goes on, and none at its end.
 func (r *rig) depart(user uuid.UUID, why string) {
-	r.t.Helper()
 	testkit.Exec(r.t, r.pool, `insert into throughline.departed (user_id, why, cell) values ($1, $2, 'c')
 		on conflict (user_id) do update set why = $2`, user, why)
 	if why == "moved" {
@@ -34,7 +33,6 @@ func (r *rig) depart(user uuid.UUID, why string) {
 
 // wantWhere checks an answer that says where a user is: the code and, if that is known, the cell.
 func wantWhere(t *testing.T, answer testkit.Answer, code, cell, what string) {
-	t.Helper()
 	status := map[string]int{"wrong_cell": http.StatusMisdirectedRequest, "moving": http.StatusServiceUnavailable, "user_not_found": http.StatusUnauthorized}[code]
 	var said struct {
 		Code    string
@@ -154,7 +152,7 @@ func TestBodyArrivesAfterItsUserHasMoved(t *testing.T) {
 func TestReplyEndsBeforeItsUserIsMoved(t *testing.T) {
 	t.Parallel()
 	hold := make(chan struct{})
-	r := newRig(t, testkit.HeldReply(unicodeReply, 4, hold), nil)
+	r := newRig(t, heldReply(4, hold), nil)
 	other := r.start(app.Role{API: true}, nil)
 	reply := r.startReply(4)
 	far := other.follow(reply, 4)

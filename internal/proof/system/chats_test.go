@@ -21,7 +21,6 @@ import (
 
 // wanted sends a request, checks its status, and returns the answer's object, nil if it has no body.
 func (r *rig) wanted(status int, method, path string, payload testkit.Body, headers ...string) map[string]any {
-	r.t.Helper()
 	answer := r.Call(method, path, payload, headers...)
 	require.Truef(r.t, answer.Status == status, "%s %s: %d %s", method, path, answer.Status, answer.Text)
 	if answer.Text == "" {
@@ -32,13 +31,11 @@ func (r *rig) wanted(status int, method, path string, payload testkit.Body, head
 
 // lastPrompt is what the model was asked last.
 func (r *rig) lastPrompt() string {
-	r.t.Helper()
 	asked := r.model.Asked(offline.KindReply)
 	return asked[len(asked)-1].Text
 }
 
 func (r *rig) summaries(chatID string) []string {
-	r.t.Helper()
 	return testkit.Ask[[]string](r.t, r.pool, `select array_agg(brief ->> 'global_summary') ||
 		(select coalesce(array_agg(r.global_summary), '{}') from conversation_brief_revisions r where r.chat_id = $1 and r.global_summary is not null)
 		from conversation_briefs where chat_id = $1`, uuid.MustParse(chatID))
@@ -103,7 +100,6 @@ func TestDeploymentDefaultsOfNewChats(t *testing.T) {
 
 // importFile imports a file as it is. Accept chooses how it is answered.
 func importFile(client testkit.Client, file, accept string) testkit.Answer {
-	client.T.Helper()
 	request := client.Request(client.T.Context(), http.MethodPost, "/v1/chats/import", nil, "Content-Type", "application/x-ndjson", "Accept", accept)
 	request.Body, request.ContentLength = io.NopCloser(strings.NewReader(file)), int64(len(file))
 	return client.Do(request)
@@ -111,7 +107,6 @@ func importFile(client testkit.Client, file, accept string) testkit.Answer {
 
 // imports imports a file that nothing is wrong with.
 func (r *rig) imports(file string) map[string]any {
-	r.t.Helper()
 	answer := importFile(r.Client, file, "application/json")
 	require.Truef(r.t, answer.Status == http.StatusOK, "%d %s", answer.Status, answer.Text)
 	return answer.JSON(r.t)

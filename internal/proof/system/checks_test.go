@@ -14,7 +14,6 @@ import (
 
 // count returns the number that a query returns.
 func (r *rig) count(query string, args ...any) int {
-	r.t.Helper()
 	return testkit.Ask[int](r.t, r.pool, query, args...)
 }
 
@@ -24,7 +23,6 @@ type messageRow struct {
 }
 
 func (r *rig) stored(messageID string) messageRow {
-	r.t.Helper()
 	var row messageRow
 	err := r.pool.QueryRow(r.t.Context(), `select role, status, content, coalesce(metadata -> 'failure' ->> 'code', '') from messages where id = $1`,
 		uuid.MustParse(messageID)).Scan(&row.role, &row.status, &row.content, &row.failure)
@@ -34,14 +32,12 @@ func (r *rig) stored(messageID string) messageRow {
 
 // awaitEnded waits until a reply is no longer streaming, and returns it.
 func (r *rig) awaitEnded(messageID string) messageRow {
-	r.t.Helper()
 	testkit.Eventually(r.t, "the reply is stored", func() bool { return r.stored(messageID).status != "streaming" })
 	return r.stored(messageID)
 }
 
 // checkStored checks that a reply is stored whole.
 func (r *rig) checkStored(messageID, text string) {
-	r.t.Helper()
 	row := r.awaitEnded(messageID)
 	assert.Truef(r.t, row == (messageRow{role: "assistant", status: "complete", content: text}),
 		"stored %.200v, want %.100q", row, text)
@@ -49,7 +45,6 @@ func (r *rig) checkStored(messageID, text string) {
 
 // awaitNoDeltas waits until the recorded text of all replies is removed.
 func (r *rig) awaitNoDeltas() {
-	r.t.Helper()
 	testkit.Eventually(r.t, "the spent deltas are gone", func() bool {
 		return r.count("select count(*) from message_deltas where start_char >= 0") == 0
 	})
@@ -57,7 +52,6 @@ func (r *rig) awaitNoDeltas() {
 
 // checkNoneStreaming checks that all replies have ended.
 func (r *rig) checkNoneStreaming() {
-	r.t.Helper()
 	n := r.count("select count(*) from messages where status = 'streaming'")
 	assert.Truef(r.t, n == 0, "%d replies stream for ever", n)
 }
@@ -65,7 +59,6 @@ func (r *rig) checkNoneStreaming() {
 // checkNothingRuns checks that all replies have ended, that nothing is left of their recorded text, and that the
 // counters are right.
 func (r *rig) checkNothingRuns() {
-	r.t.Helper()
 	r.checkNoneStreaming()
 	r.awaitNoDeltas()
 	r.checkCounters()
@@ -73,7 +66,6 @@ func (r *rig) checkNothingRuns() {
 
 // checkCounters compares the counters of each brief with the messages.
 func (r *rig) checkCounters() {
-	r.t.Helper()
 	wrong := r.count(`select count(*) from conversation_briefs b cross join lateral (
 		select coalesce(sum(token_count), 0) as tokens, count(*) filter (where role = 'user' and token_count > 0) as turns
 		  from messages m where m.chat_id = b.chat_id and m.seq > b.covered_seq) counted
@@ -84,7 +76,6 @@ func (r *rig) checkCounters() {
 // checkSuperseded checks that a failed reply was superseded by another one.
 func (r *rig) checkSuperseded(failed, again testkit.Said) {
 	t := r.t
-	t.Helper()
 	got := testkit.Ask[string](t, r.pool, "select concat_ws(' ', superseded_by, token_count, content) from messages where id = $1",
 		uuid.MustParse(failed.MessageID))
 	want := again.MessageID + " 0 " + failed.Text
@@ -98,7 +89,6 @@ func (r *rig) checkSuperseded(failed, again testkit.Said) {
 // checkAskedOnce checks that a message made one model call and one turn, in one chat.
 func (r *rig) checkAskedOnce(content, chatID string) {
 	t := r.t
-	t.Helper()
 	calls := 0
 	for _, request := range r.model.Asked(offline.KindReply) {
 		if strings.Contains(request.Current, content) {
@@ -116,7 +106,6 @@ func (r *rig) checkAskedOnce(content, chatID string) {
 
 // awaitFirstFold waits until a brief is written.
 func (r *rig) awaitFirstFold() {
-	r.t.Helper()
 	testkit.Eventually(r.t, "the chat is folded", func() bool {
 		return testkit.Ask[int64](r.t, r.pool, "select version from conversation_briefs") > 0
 	})
@@ -124,7 +113,6 @@ func (r *rig) awaitFirstFold() {
 
 // awaitFolds waits until no fold is left to do.
 func (r *rig) awaitFolds() {
-	r.t.Helper()
 	testkit.Eventually(r.t, "all folds are done", func() bool {
 		return testkit.Ask[bool](r.t, r.pool, `select not exists (select from river.river_job where state <> 'completed' and kind = 'fold_brief')`)
 	})

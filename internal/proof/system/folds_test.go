@@ -50,7 +50,6 @@ type storedMessage struct {
 }
 
 func (r *rig) storedMessages(chatID uuid.UUID, role string) []storedMessage {
-	r.t.Helper()
 	rows, err := r.pool.Query(r.t.Context(), `select seq, coalesce((metadata -> 'memory' ->> 'covered_through_seq')::bigint, 0),
 		coalesce((metadata -> 'memory' ->> 'dropped_turns')::int, 0), content from messages where chat_id = $1 and role = $2 order by seq`, chatID, role)
 	require.NoError(r.t, err)
@@ -66,7 +65,6 @@ func (r *rig) storedMessages(chatID uuid.UUID, role string) []storedMessage {
 
 // checkCoverage checks that every prompt of a chat covers all messages before it.
 func (r *rig) checkCoverage(chatID uuid.UUID) {
-	r.t.Helper()
 	prompts := r.model.Asked(offline.KindReply)
 	users, replies := r.storedMessages(chatID, "user"), r.storedMessages(chatID, "assistant")
 	require.Truef(r.t, len(prompts) == len(replies), "%d prompts for %d replies", len(prompts), len(replies))
@@ -84,7 +82,6 @@ func (r *rig) checkCoverage(chatID uuid.UUID) {
 
 // checkPromptsGrow checks that a prompt begins with the memory of the one before, if both have the same brief.
 func (r *rig) checkPromptsGrow() {
-	r.t.Helper()
 	background, memory := "", ""
 	grew := 0
 	for _, prompt := range r.model.Asked(offline.KindReply) {
@@ -145,7 +142,6 @@ func TestPausedMemoryCatchesUp(t *testing.T) {
 	r.awaitFolds()
 
 	press := func(button string) {
-		t.Helper()
 		got := r.riverUI("a password", http.MethodPut, "/river/api/queues/memory/"+button, "")
 		require.Truef(t, got.Status == http.StatusOK, "%s: %d %s", button, got.Status, got.Text)
 	}

@@ -162,7 +162,6 @@ func (c canaries) script() testkit.Script {
 
 // tokenWithContacts returns an access token as a project signs it, with its user's address and number.
 func tokenWithContacts(t *testing.T, r *rig, method jwt.SigningMethod, key any) string {
-	t.Helper()
 	token, err := jwt.NewWithClaims(method, jwt.MapClaims{
 		"iss": r.env["SUPABASE_URL"] + "/auth/v1", "sub": r.user.String(), "aud": "authenticated", "role": "authenticated", "exp": time.Now().Add(time.Hour).Unix(),
 		"email": words["mail"] + "@example.test", "phone": words["phone"], "user_metadata": map[string]any{"note": words["metadata"]},
@@ -173,7 +172,6 @@ func tokenWithContacts(t *testing.T, r *rig, method jwt.SigningMethod, key any) 
 
 // connect opens the connections that watch the database.
 func (a *leakRig) connect() {
-	a.t.Helper()
 	for _, conn := range []**pgx.Conn{&a.listener, &a.admin} {
 		opened, err := pgx.Connect(a.t.Context(), a.server.AdminDSN)
 		require.NoError(a.t, err)
@@ -187,7 +185,6 @@ func (a *leakRig) connect() {
 
 // collect adds what the database and the metrics show now.
 func (a *leakRig) collect() {
-	a.t.Helper()
 	for place, sql := range map[string]string{
 		"broadcasts": `select coalesce(string_agg(m::text, ' '), '') from realtime.messages m`,
 		"statements": `select coalesce(string_agg(concat_ws(' ', application_name, query), ' '), '') from pg_stat_activity where pid <> pg_backend_pid()`,
@@ -211,7 +208,6 @@ func (a *leakRig) collect() {
 
 // canceledContext returns a context with which WaitForNotification returns only what has come already.
 func canceledContext(t *testing.T) context.Context {
-	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	return ctx
@@ -219,7 +215,6 @@ func canceledContext(t *testing.T) context.Context {
 
 // permittedPlaces returns the text of the tables for users' words, of the configuration and of the prompts.
 func (a *leakRig) permittedPlaces() string {
-	a.t.Helper()
 	text := fmt.Sprint(a.env, a.token)
 	for _, table := range []string{
 		"public.chats", "public.messages", "public.chat_files", "public.message_files", "public.conversation_briefs", "public.conversation_brief_revisions",
@@ -235,7 +230,6 @@ func (a *leakRig) permittedPlaces() string {
 
 // table returns the text of a table's rows.
 func (a *leakRig) table(name string) string {
-	a.t.Helper()
 	return testkit.Ask[string](a.t, a.admin, "select coalesce(string_agg(r::text, ' '), '') from "+name+" r")
 }
 
@@ -271,7 +265,6 @@ func (a *leakRig) useEverything() {
 
 // tool calls a tool of the Model Context Protocol.
 func (a *leakRig) tool(name string, arguments testkit.Body) {
-	a.t.Helper()
 	got := a.Call(http.MethodPost, "/mcp", testkit.Body{
 		"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": testkit.Body{"name": name, "arguments": arguments},
 	}, "Accept", "application/json, text/event-stream", "Mcp-Protocol-Version", "2025-06-18")
@@ -349,7 +342,6 @@ var panics = app.Doubles{
 
 // causePanics makes a handler, a tool and a job panic.
 func (a *leakRig) causePanics() {
-	a.t.Helper()
 	got := a.Call(http.MethodPost, "/v1/message/first", testkit.Body{"content": "Panic over this one: " + words["content"]})
 	assert.Truef(a.t, got.Status == http.StatusInternalServerError && len(a.all.foundIn(got.Text)) == 0,
 		"a panic is answered with %d %s", got.Status, got.Text)
@@ -385,7 +377,6 @@ func (a *leakRig) failModel() {
 
 // readRiverUI reads the pages of River UI as an operator.
 func (a *leakRig) readRiverUI() {
-	a.t.Helper()
 	paths := []string{"/river/", "/river/api/queues", "/river/api/states", "/river/api/queues/memory"}
 	for _, state := range []string{"available", "cancelled", "completed", "discarded", "retryable", "running", "scheduled"} {
 		paths = append(paths, "/river/api/jobs?limit=100&state="+state)
@@ -405,7 +396,6 @@ func (a *leakRig) readRiverUI() {
 
 // breakPostgres sends messages while Postgres is away.
 func (a *leakRig) breakPostgres() {
-	a.t.Helper()
 	a.server.Crash()
 	for _, payload := range []testkit.Body{{"chat_id": a.chatID, "content": words["content"]}, {"chat_id": a.chatID, "content": words["phone"]}} {
 		got := a.Call(http.MethodPost, "/v1/message", payload)

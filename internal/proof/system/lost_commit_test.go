@@ -43,7 +43,6 @@ func (r *rig) holdCommits(table, when string) (open func()) {
 
 // awaitLockWait waits until a session waits for a lock of a kind, such as advisory (the gate's).
 func (r *rig) awaitLockWait(kind string) {
-	r.t.Helper()
 	testkit.Eventually(r.t, "a session waits for a lock", func() bool {
 		return r.count("select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock' and wait_event = $1", kind) > 0
 	})
@@ -52,7 +51,6 @@ func (r *rig) awaitLockWait(kind string) {
 // loseAnswer opens the gate and breaks the connection between the commit and its confirmation. The network goes silent
 // first: Postgres would cancel the commit of a client whose connection visibly breaks.
 func (r *networkRig) loseAnswer(open func(), committed string) {
-	r.t.Helper()
 	r.awaitLockWait("advisory")
 	r.network.Break(testkit.Faults{HalfOpen: true})
 	open()

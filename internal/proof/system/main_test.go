@@ -17,6 +17,7 @@ import (
 
 	"github.com/arcoscribe/throughline/internal/app"
 	"github.com/arcoscribe/throughline/internal/config"
+	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/testkit"
 	"github.com/arcoscribe/throughline/internal/testkit/program"
 )
@@ -47,6 +48,16 @@ const unicodeReply = "Grüße aus 世界 👩‍👩‍👧‍👦 naïve Fußno
 // firstWords returns the first words of a text, with the space after them.
 func firstWords(text string, words int) string {
 	return strings.Join(strings.SplitAfter(text, " ")[:words], "")
+}
+
+// heldReply is a script that replies with unicodeReply and waits after so many pieces until the gate is closed.
+func heldReply(pieces int, gate <-chan struct{}) testkit.Script {
+	return func(request *offline.Request) offline.Answer {
+		if request.Kind != offline.KindReply {
+			return offline.Answer{}
+		}
+		return offline.Answer{Text: unicodeReply, Gate: gate, GateAfter: pieces}
+	}
 }
 
 var discard = slog.New(slog.DiscardHandler)
@@ -88,7 +99,6 @@ func (r *rig) startFirst(drain time.Duration) *rig {
 
 // newStoppedRig is a rig without an app and without a user.
 func newStoppedRig(t *testing.T, db testkit.Database, script testkit.Script, change env) *rig {
-	t.Helper()
 	model := testkit.NewModel(t, script)
 	r := &rig{t: t, db: db, model: model, pool: testkit.NewPool(t, db.DSN), env: program.Quiet(db, model)}
 	maps.Copy(r.env, change)
@@ -97,14 +107,12 @@ func newStoppedRig(t *testing.T, db testkit.Database, script testkit.Script, cha
 
 // newUser makes a new user whose token the rig's clients have.
 func (r *rig) newUser() {
-	r.t.Helper()
 	r.user = testkit.NewUser(r.t, r.db)
 	r.token = testkit.Token(r.t, r.user)
 }
 
 // stranger returns a client of the rig's app for another user.
 func (r *rig) stranger() testkit.Client {
-	r.t.Helper()
 	client := r.Client
 	client.Token = testkit.Token(r.t, testkit.NewUser(r.t, r.db))
 	return client
@@ -118,7 +126,6 @@ func (r *rig) in(t *testing.T) *rig {
 }
 
 func (r *rig) config(change env) config.Config {
-	r.t.Helper()
 	return r.env.And(change).Config(r.t)
 }
 

@@ -33,7 +33,6 @@ var longTerm = env{"LONG_TERM_MEMORY": "true", "MEMORY_EXTRACT_DELAY": "10h"}
 
 // remembers has the user write down what they want to be remembered for.
 func (r *rig) remembers(content string) (id string) {
-	r.t.Helper()
 	return r.wanted(http.StatusCreated, http.MethodPost, "/v1/memories", testkit.Body{"content": content})["id"].(string)
 }
 
@@ -47,7 +46,6 @@ func remembered(prompt string) string {
 // howRemembered returns why a reply's prompt has no memories, "" if nothing failed, and how many it was shown; -1 where the
 // receipt does not speak of memories.
 func (r *rig) howRemembered(messageID string) (failure string, shown int) {
-	r.t.Helper()
 	failure = testkit.Ask[string](r.t, r.pool, `select coalesce((select s ->> 'failure' from jsonb_array_elements(metadata -> 'memory' -> 'sections') s
 		where s ->> 'name' = 'memories'), '') from messages where id = $1`, messageID)
 	return failure, testkit.Ask[int](r.t, r.pool,
@@ -56,7 +54,6 @@ func (r *rig) howRemembered(messageID string) (failure string, shown int) {
 
 // remembersMuch gives the user more memories than a prompt shows without looking for them.
 func (r *rig) remembersMuch() {
-	r.t.Helper()
 	testkit.Exec(r.t, r.pool, `insert into memories (user_id, content)
 		select $1, 'The user visited the town number ' || n || ' of a long list.' from generate_series(1, 60) n`, r.user)
 }
@@ -122,7 +119,6 @@ func (r *rig) rewrites() (found []offline.Request) {
 
 // wantEachCallRecorded checks that what each call of a model cost is known that was not refused.
 func (r *rig) wantEachCallRecorded() {
-	r.t.Helper()
 	made := map[string]int{}
 	for _, request := range r.model.Requests() {
 		if purpose := cmp.Or(request.Metadata["purpose"], "embed"); !strings.Contains(request.Text, "Fail.") {
@@ -245,7 +241,6 @@ func concepts(after func(w http.ResponseWriter, r *http.Request) (answered bool)
 
 // topical has chats with topics, told apart by an embedder, and memories.
 func topical(t *testing.T, embedder http.Handler) env {
-	t.Helper()
 	vectors := httptest.NewServer(embedder)
 	t.Cleanup(vectors.Close)
 	return smallMemory.And(patient).And(longTerm).And(env{"TOPICS": "on", "EMBEDDING_MODEL": "an-embedder", "EMBEDDING_BASE_URL": vectors.URL + "/v1"})
@@ -280,7 +275,6 @@ func (r *rig) receiptOf(messageID string) (receipt struct {
 	Recalled []int64 `json:"recalled"`
 },
 ) {
-	r.t.Helper()
 	raw := testkit.Ask[string](r.t, r.pool, "select (metadata -> 'memory')::text from messages where id = $1", messageID)
 	require.NoError(r.t, json.Unmarshal([]byte(raw), &receipt))
 	return receipt

@@ -136,7 +136,6 @@ func compressed(w http.ResponseWriter, r *http.Request) {
 
 // untrusted starts a server with a certificate of an unknown authority.
 func untrusted(t *testing.T, _ string) string {
-	t.Helper()
 	server := httptest.NewUnstartedServer(answers(200, "text/event-stream", begin+end))
 	server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError) // handshakes that fail are the point
 	server.StartTLS()
@@ -223,7 +222,6 @@ func (c upstreamCase) content() string {
 
 // checkRefused checks for an HTTP error that names the stored, failed reply. It returns the chat.
 func (c upstreamCase) checkRefused(r *rig, s *testkit.Stream) string {
-	r.t.Helper()
 	got := testkit.Answer{Status: s.Response.StatusCode, Header: s.Response.Header, Text: s.Raw()}
 	require.Truef(r.t, got.Status == c.status && got.Code() == c.code, "%d %s", got.Status, got.Text)
 	wait := got.Header.Get("Retry-After")

@@ -58,7 +58,6 @@ func newTarget(t *testing.T) *target {
 
 // addTopic gives the chat's turns to a new topic.
 func (r *rig) addTopic(chatID string, number int, title string) uuid.UUID {
-	r.t.Helper()
 	return testkit.Ask[uuid.UUID](r.t, r.pool, `with made as (
 			insert into topics (chat_id, user_id, number, title, summary, tags, message_count, created_at, last_active_at, first_seq, last_seq)
 			select chat_id, user_id, $2, $3, 'They talked about ' || $3, array['harbour', $3], count(*), min(created_at), max(created_at), min(seq), max(seq)
@@ -69,13 +68,11 @@ func (r *rig) addTopic(chatID string, number int, title string) uuid.UUID {
 
 // call calls a route of the target's things.
 func (a *target) call(to route, headers ...string) testkit.Answer {
-	a.t.Helper()
 	path := strings.NewReplacer("{chat_id}", a.chatID, "{message_id}", a.messageID, "{memory_id}", a.memoryID, "{topic_id}", a.topicID).Replace(to.path)
 	return a.Call(to.method, path, nil, headers...)
 }
 
 func (a *target) rows() int {
-	a.t.Helper()
 	return a.count(`select (select count(*) from chats) + (select count(*) from messages) + (select count(*) from chat_files)
 		+ (select count(*) from memories)`)
 }

@@ -125,7 +125,6 @@ var riverUI = env{"RIVER_UI": "true", "RIVER_UI_USER": "ops", "RIVER_UI_PASSWORD
 
 // riverUI asks River UI with a password, which a browser adds to all that a page sends there.
 func (n *node) riverUI(password, method, path, body string, headers ...string) testkit.Answer {
-	n.T.Helper()
 	request, err := http.NewRequestWithContext(n.T.Context(), method, n.Base+path, strings.NewReader(body))
 	require.NoError(n.T, err)
 	request.SetBasicAuth("ops", password)
@@ -174,7 +173,6 @@ func TestOtherSitesChangeNoJobs(t *testing.T) {
 	job := testkit.Ask[int64](t, r.pool, `insert into river.river_job (kind, args, max_attempts, state, scheduled_at, queue)
 		values ('nothing', '{}', 1, 'scheduled', now() + interval '1 day', 'nobody') returning id`)
 	wants := func(state string) {
-		t.Helper()
 		assert.Equalf(t, 1, r.count("select count(*) from river.river_job where id = $1 and state::text = $2", job, state),
 			"the job is not %s", state)
 	}

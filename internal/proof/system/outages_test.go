@@ -50,7 +50,6 @@ type networkRig struct {
 }
 
 func newNetworkRig(t *testing.T, script testkit.Script, change env) *networkRig {
-	t.Helper()
 	r := newStoppedRig(t, testkit.NewDatabase(t), script, change)
 	r.newUser()
 	// Without any pooler: the fault is between the server and Postgres itself.
@@ -78,7 +77,6 @@ const (
 // forEachOutage runs a test once per outage, at the same time. In short mode it leaves two of three outages out, others at
 // other moments.
 func forEachOutage(t *testing.T, at moment, test func(t *testing.T, o outage)) {
-	t.Helper()
 	for n, o := range outages {
 		if testing.Short() && (n+int(at))%3 != 0 {
 			continue
@@ -95,7 +93,6 @@ const soon = testkit.Patience / 2
 
 // checkNotReady checks for a typed refusal with Retry-After.
 func checkNotReady(t *testing.T, got testkit.Answer, code string, began time.Time) {
-	t.Helper()
 	assert.Truef(t, got.Status == http.StatusServiceUnavailable && got.Code() == code && got.Header.Get("Retry-After") != "",
 		"%d %s", got.Status, got.Text)
 	took := time.Since(began)
@@ -152,7 +149,7 @@ func TestOutageDuringAReply(t *testing.T) {
 			t.Parallel()
 			forEachOutage(t, at, func(t *testing.T, o outage) {
 				gate := make(chan struct{})
-				r := newNetworkRig(t, testkit.HeldReply(unicodeReply, received, gate), nil)
+				r := newNetworkRig(t, heldReply(received, gate), nil)
 				r.node = r.start(app.Role{API: true}, nil)
 				other := r.start(app.Role{API: true}, nil)
 				asked := r.startReply(received)
@@ -258,7 +255,7 @@ func TestPostgresStaysAway(t *testing.T) {
 func TestStopWhilePostgresIsAway(t *testing.T) {
 	t.Parallel()
 	server := testkit.NewServer(t)
-	r := newStoppedRig(t, server.Database, testkit.HeldReply(unicodeReply, 4, make(chan struct{})), nil)
+	r := newStoppedRig(t, server.Database, heldReply(4, make(chan struct{})), nil)
 	r.drain = 200 * time.Millisecond
 	r.newUser()
 	r.node = r.replica()

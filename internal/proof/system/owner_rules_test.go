@@ -19,7 +19,6 @@ import (
 
 // signed returns a client with a token of the user that has further claims.
 func (r *rig) signed(user uuid.UUID, claims jwt.MapClaims) testkit.Client {
-	r.t.Helper()
 	body := jwt.MapClaims{"sub": user.String(), "aud": "authenticated", "role": "authenticated", "exp": time.Now().Add(time.Hour).Unix()}
 	maps.Copy(body, claims)
 	token, err := jwt.NewWithClaims(jwt.SigningMethodHS256, body).SignedString([]byte(testkit.JWTSecret))
@@ -32,7 +31,6 @@ func (r *rig) signed(user uuid.UUID, claims jwt.MapClaims) testkit.Client {
 const twoLines = `{"role":"user","content":"How do I practise scales?"}` + "\n" + `{"role":"assistant","content":"Slowly."}` + "\n"
 
 func askTool(client testkit.Client) testkit.Answer {
-	client.T.Helper()
 	call := rpc("tools/call", testkit.Body{"name": "chat", "arguments": testkit.Body{"prompt": "Hello."}})
 	return client.Call(http.MethodPost, "/mcp", call, "Accept", "application/json, text/event-stream")
 }

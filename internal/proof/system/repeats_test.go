@@ -23,7 +23,7 @@ import (
 func TestSameMessageHundredTimesAtOnce(t *testing.T) {
 	t.Parallel()
 	gate := make(chan struct{})
-	r := newRig(t, testkit.HeldReply(unicodeReply, 3, gate), env{"MODEL_IDLE_TIMEOUT": "10m"}) // a busy machine needs its time
+	r := newRig(t, heldReply(3, gate), env{"MODEL_IDLE_TIMEOUT": "10m"}) // a busy machine needs its time
 	other := r.replica()
 	files := []testkit.Body{{"path": "b.go", "content": "b"}, {"path": "a.go", "content": "a"}}
 	message := testkit.Body{"content": "My cello teacher is called Ilse.", "client_message_id": uuid.NewString(), "files": files}
@@ -135,7 +135,6 @@ func TestRetriedReplyLeavesMemory(t *testing.T) {
 
 // expire makes a running reply look abandoned until another server has ended it, although its own server is alive.
 func (r *rig) expire(messageID string) {
-	r.t.Helper()
 	testkit.Exec(r.t, r.pool, "update messages set server_id = null, lease_until = now() - interval '1 second' where id = $1 and status = 'streaming'",
 		uuid.MustParse(messageID))
 	testkit.Eventually(r.t, "another server takes it for dead", func() bool { return r.stored(messageID).status == "interrupted" })
@@ -146,7 +145,7 @@ func (r *rig) expire(messageID string) {
 func TestStaleLease(t *testing.T) {
 	t.Parallel()
 	gate := make(chan struct{})
-	r := newRig(t, testkit.HeldReply(unicodeReply, 4, gate), nil)
+	r := newRig(t, heldReply(4, gate), nil)
 	other := r.replica()
 	received := firstWords(unicodeReply, 4)
 	asked := r.Send("", testkit.Body{"content": "Speak."})

@@ -28,7 +28,7 @@ func TestCancel(t *testing.T) {
 				change["DATABASE_DIRECT_URL"] = testkit.NewTransactionPooler(t, db)
 				change["DATABASE_URL"] = testkit.AsServer(change["DATABASE_DIRECT_URL"])
 			}
-			r := newRigOn(t, db, testkit.HeldReply(unicodeReply, 4, make(chan struct{})), change)
+			r := newRigOn(t, db, heldReply(4, make(chan struct{})), change)
 			other := r.replica()
 			received := firstWords(unicodeReply, 4)
 			asked := r.startReply(4)
@@ -57,7 +57,6 @@ func TestCancel(t *testing.T) {
 
 // checkCancelled checks that a reply is stored as far as it was received, the model's call is over, and the chat free.
 func (r *rig) checkCancelled(messageID, received string) {
-	r.t.Helper()
 	assert.Equal(r.t, (messageRow{role: "assistant", status: "cancelled", content: received}), r.stored(messageID),
 		"stored")
 	request := r.model.Asked(offline.KindReply)[0]
@@ -72,7 +71,7 @@ func (r *rig) checkCancelled(messageID, received string) {
 func TestResumeAtEveryPosition(t *testing.T) {
 	t.Parallel()
 	gate := make(chan struct{})
-	r := newRig(t, testkit.HeldReply(unicodeReply, 6, gate), nil)
+	r := newRig(t, heldReply(6, gate), nil)
 	other := r.replica()
 	asked := r.startReply(6)
 	said, whole := len([]rune(asked.Text)), []rune(unicodeReply)

@@ -69,7 +69,6 @@ func toolsOf(to route) []string {
 
 // attempts sends a route as a new user, who has memories and a chat in which something was said.
 func (r *rig) attempts(to route, tool string) {
-	r.t.Helper()
 	r.newUser()
 	testkit.Exec(r.t, r.pool, "insert into memory_users (user_id) values ($1)", r.user)
 	r.remembersMuch()

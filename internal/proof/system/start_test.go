@@ -13,7 +13,6 @@ import (
 
 // checkWaits checks that a process lives and says what it waits for, to programs and to people, and nothing of where that is.
 func checkWaits(t *testing.T, at testkit.Client, code, part string) {
-	t.Helper()
 	assert.Equal(t, http.StatusOK, at.Call(http.MethodGet, "/healthz", nil).Status, "/healthz")
 	got := at.Call(http.MethodGet, "/readyz", nil)
 	said := got.JSON(t)
@@ -26,7 +25,6 @@ func checkWaits(t *testing.T, at testkit.Client, code, part string) {
 
 // downProxy is where a server will be, but is not yet.
 func downProxy(t *testing.T, address string) *testkit.Proxy {
-	t.Helper()
 	proxy := testkit.NewProxy(t, testkit.HostOf(address))
 	proxy.Down()
 	return proxy

@@ -349,7 +349,6 @@ func rpc(method string, params any) testkit.Body {
 
 // listTools reads all tools and their arguments from the server.
 func (i *intruder) listTools() map[string][]string {
-	i.T.Helper()
 	answer := i.Call(http.MethodPost, "/mcp", rpc("tools/list", testkit.Body{}), "Accept", "application/json, text/event-stream")
 	_, data, _ := strings.Cut(answer.Text, "data: ")
 	var listed struct {

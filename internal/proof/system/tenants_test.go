@@ -161,7 +161,6 @@ func createOwner(t *testing.T, owner testkit.Client) (cursor string) {
 
 // addBriefs adds a brief and a revision to each chat, and lets some chats expire.
 func (r *rig) addBriefs(users []uuid.UUID) {
-	r.t.Helper()
 	testkit.Exec(r.t, r.pool, `update conversation_briefs set version = 1, covered_seq = 2, brief_tokens = 9,
 		brief = jsonb_set(brief, '{global_summary}', to_jsonb('They speak of the `+canary+`.'::text)) where user_id = any($1)`, users)
 	testkit.Exec(r.t, r.pool, `insert into conversation_brief_revisions (chat_id, user_id, version, kind, seq_from, seq_to, turns, global_summary,
@@ -173,7 +172,6 @@ func (r *rig) addBriefs(users []uuid.UUID) {
 
 // index indexes all turns of the users' chats.
 func (r *rig) index(users []uuid.UUID) {
-	r.t.Helper()
 	for _, user := range users {
 		testkit.Exec(r.t, r.pool, `with me as materialized (select set_config('request.jwt.claims', json_build_object('sub', $1::uuid)::text, true))
 			select throughline.index_turns(c.id, null) from me, chats c where c.user_id = $1`, user)
@@ -184,7 +182,6 @@ func (r *rig) index(users []uuid.UUID) {
 
 // addMemories remembers each user for something that a message of theirs says, with its history, its extraction and its graph.
 func (r *rig) addMemories(users []uuid.UUID) {
-	r.t.Helper()
 	testkit.Exec(r.t, r.pool, `insert into memory_users (user_id, version, excluded) select id, 3, '{`+canary+`}' from unnest($1::uuid[]) id
 		on conflict (user_id) do update set excluded = excluded.excluded`, users)
 	for _, status := range []string{"active", "inbox", "archived"} {
@@ -207,7 +204,6 @@ func (r *rig) addMemories(users []uuid.UUID) {
 }
 
 func (r *rig) ids(query string, users []uuid.UUID) []string {
-	r.t.Helper()
 	found := testkit.Ask[[]string](r.t, r.pool, "select array_agg(id) from ("+query+") as found (id)", users)
 	require.Truef(r.t, len(found) != 0, "%s: nothing", query)
 	return found
@@ -216,7 +212,6 @@ func (r *rig) ids(query string, users []uuid.UUID) []string {
 // inventory returns a checksum of each table's rows, except those of intruders and the columns that the server of a
 // running reply renews.
 func (r *rig) inventory() string {
-	r.t.Helper()
 	tables := testkit.Ask[[]string](r.t, r.pool, `select array_agg(table_name::text order by table_name) from information_schema.columns
 		where table_schema = 'public' and column_name = 'user_id' and table_name <> 'message_deltas'`)
 	var sums strings.Builder
@@ -368,7 +363,6 @@ func (r reference) last() string { return r.Ref[strings.LastIndexByte(r.Ref, '/'
 
 // routes reads all routes from a running server, so that a test over them misses none.
 func routes(t *testing.T, from testkit.Client) []route {
-	t.Helper()
 	var read document
 	require.NoError(t, json.Unmarshal([]byte(from.Call(http.MethodGet, "/openapi.json", nil).Text), &read))
 	var found []route

@@ -95,7 +95,6 @@ type uiEvent struct {
 
 // ui returns the events of a reply after a place.
 func (r *running) ui(chatID, cursor string) (events []uiEvent) {
-	r.T.Helper()
 	answer := r.Call(http.MethodGet, testkit.ResumePath(chatID, "?protocol=ui"), nil, "Last-Event-ID", cursor)
 	require.Equal(r.T, http.StatusOK, answer.Status)
 	for block := range strings.SplitSeq(answer.Text, "\n\n") {

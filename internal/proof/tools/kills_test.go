@@ -92,7 +92,6 @@ func TestTwoServers(t *testing.T) {
 
 // startTwo starts two servers of the built program.
 func startTwo(t *testing.T, tools *toolbox, script people.Script) *people.System {
-	t.Helper()
 	s, err := people.Start(t.Context(), people.Plan{
 		Source: "../../..", Commands: []string{"serve", "serve"}, Script: script, NoVector: true,
 		Settings: map[string]string{
@@ -214,7 +213,6 @@ func (k *kills) wave(t *testing.T, number, each int) {
 }
 
 func (k *kills) begin(t *testing.T, at point, servers []string) *play {
-	t.Helper()
 	p := &play{point: at, number: int(k.next.Add(1)), reached: make(chan struct{}), goOn: make(chan struct{})}
 	k.plays.Store(p.number, p)
 	user, token, err := kit.NewUser(t.Context(), k.Admin)
@@ -245,7 +243,6 @@ func (p *play) insist(ctx context.Context) error {
 
 // look checks what is left of a play: the row, what both devices have, what ran.
 func (k *kills) look(t *testing.T, p *play, killed time.Time) {
-	t.Helper()
 	took := p.device.ended.Sub(killed)
 	k.took[p.point.name] = append(k.took[p.point.name], took)
 	if took > lease+stuckAfter {
@@ -274,7 +271,6 @@ func (k *kills) look(t *testing.T, p *play, killed time.Time) {
 
 // again wants an answer that was given before to change nothing, and another one to be refused.
 func (k *kills) again(t *testing.T, p *play) {
-	t.Helper()
 	p.device.client.Base = k.Servers()[p.number%2]
 	call := openCall{CallID: "photo1"}
 	for code, body := range map[string]testkit.Body{"": call.answer(false), "call_settled": call.answer(true)} {

@@ -93,7 +93,6 @@ type arguments struct {
 }
 
 func newToolbox(t *testing.T) *toolbox {
-	t.Helper()
 	b := &toolbox{ran: map[string]int{}, hold: func(string, arguments) <-chan struct{} { return nil }}
 	server := httptest.NewServer(b)
 	t.Cleanup(server.Close)
@@ -133,14 +132,12 @@ func (b *toolbox) requests() map[string]int {
 
 // file is the TOOLS_FILE.
 func (b *toolbox) file(t *testing.T) string {
-	t.Helper()
 	return write(t, "tools.json", fmt.Sprintf(`{"tools": [
 		{"name": "look", "description": "Looks.", "url": "%[1]s/look", "timeout": "60s"},
 		{"name": "order", "description": "Orders.", "url": "%[1]s/order", "timeout": "60s", "approval": true}]}`, b.base))
 }
 
 func write(t *testing.T, name, contents string) string {
-	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
 	require.NoError(t, os.WriteFile(path, []byte(contents), 0o600))
 	return path
@@ -205,7 +202,6 @@ func (c openCall) path(messageID string) string {
 
 // play sends a message as the first of a chat and answers all calls, until the reply has ended.
 func (r *running) play(content, variant string, refuses func(call openCall) bool) whole {
-	r.T.Helper()
 	body := testkit.Body{"content": content, "model_variant": variant, "tools": offered, "client_message_id": uuid.NewString()}
 	got := r.whole("/v1/message/first", body)
 	for len(got.Open) > 0 {
@@ -216,7 +212,6 @@ func (r *running) play(content, variant string, refuses func(call openCall) bool
 }
 
 func (r *running) whole(path string, body testkit.Body) (got whole) {
-	r.T.Helper()
 	answer := r.Call(http.MethodPost, path, body, "Accept", "application/json")
 	require.Equal(r.T, http.StatusOK, answer.Status, answer.Text)
 	require.NoError(r.T, json.Unmarshal([]byte(answer.Text), &got))

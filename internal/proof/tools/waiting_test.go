@@ -59,7 +59,6 @@ type waits struct {
 
 // ask starts replies in chats of different users, some at a time, and returns them when they wait.
 func ask(t *testing.T, s *people.System, n int) []waits {
-	t.Helper()
 	all := make([]waits, n)
 	each(t, n, func(i int) error {
 		_, token, err := kit.NewUser(t.Context(), s.Admin)
@@ -76,7 +75,6 @@ func ask(t *testing.T, s *people.System, n int) []waits {
 
 // answer answers each at the other server than the one that it was asked at, and wants all to be complete.
 func answer(t *testing.T, s *people.System, all []waits) {
-	t.Helper()
 	each(t, len(all), func(i int) error {
 		client, call := all[i].client, openCall{CallID: "c1"}
 		client.Base = s.Servers()[(i+1)%2]
@@ -102,7 +100,6 @@ func ends(client testkit.Client, stream *testkit.Stream, err error, event string
 }
 
 func each(t *testing.T, n int, do func(i int) error) {
-	t.Helper()
 	var all errgroup.Group
 	all.SetLimit(20)
 	for i := range n {
@@ -116,7 +113,6 @@ var goroutines = regexp.MustCompile(`(?m)^go_goroutines (\d+)$`)
 // settled waits until nothing is connected to the model, and the servers have no more goroutines than before, but for the few that come
 // and go. It returns how many those are; for 0 of before it waits for the connections alone.
 func settled(t *testing.T, s *people.System, before int) (now int) {
-	t.Helper()
 	const comeAndGo = 8
 	require.Eventually(t, func() bool {
 		now = 0
@@ -135,7 +131,6 @@ func settled(t *testing.T, s *people.System, before int) (now int) {
 
 // connected counts the connections to a server on this machine.
 func connected(t *testing.T, base string) int {
-	t.Helper()
 	address, err := url.Parse(base)
 	require.NoError(t, err)
 	port, err := strconv.Atoi(address.Port())

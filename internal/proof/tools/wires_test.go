@@ -85,7 +85,6 @@ type stored struct {
 }
 
 func read(t *testing.T, in testkit.Querier, messageID string) (row stored) {
-	t.Helper()
 	raw := testkit.Ask[[]byte](t, in, `select jsonb_build_object('Content', content, 'Status', status, 'Parts', coalesce(parts, '[]'),
 		'Finish', metadata ->> 'finish_reason', 'Usage', metadata -> 'usage') from messages where id = $1`, messageID)
 	require.NoError(t, json.Unmarshal(raw, &row))

@@ -58,7 +58,6 @@ type session struct {
 
 // New starts an auth server until the test ends.
 func New(t testing.TB) *Server {
-	t.Helper()
 	key, _ := ecdsa.GenerateKey(elliptic.P256(), rand.Reader) // chance never fails
 	s := &Server{
 		key: key, users: map[string]user{}, clients: map[string]client{}, authorizations: map[string]*authorization{},

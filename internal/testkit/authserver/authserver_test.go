@@ -35,7 +35,6 @@ type rig struct {
 }
 
 func newRig(t *testing.T) rig {
-	t.Helper()
 	r := rig{t: t, Server: authserver.New(t)}
 	r.Serve(site, resource)
 	r.AddUser(uuid.New(), ann, "secret")
@@ -48,7 +47,6 @@ func newRig(t *testing.T) rig {
 
 // call sends JSON, or a form. headers are name, value, name, value …
 func (r rig) call(method, path, session, body string, headers ...string) (int, map[string]any) {
-	r.t.Helper()
 	request, err := http.NewRequestWithContext(r.t.Context(), method, r.URL+"/auth/v1"+path, strings.NewReader(body))
 	require.NoError(r.t, err)
 	request.Header.Set("Content-Type", "application/json")
@@ -136,7 +134,6 @@ func TestConsentIsForTheSite(t *testing.T) {
 
 // code is a code for the client, which Ann approved.
 func (r rig) code() string {
-	r.t.Helper()
 	_, sent := r.call(http.MethodGet, r.request(), "", "")
 	page, _ := sent["location"].(string)
 	_, id, _ := strings.Cut(page, "authorization_id=")
@@ -155,7 +152,6 @@ func (r rig) code() string {
 }
 
 func (r rig) exchange(code string, changes ...string) (int, map[string]any) {
-	r.t.Helper()
 	form := url.Values{
 		"grant_type": {"authorization_code"}, "client_id": {r.client}, "code": {code}, "redirect_uri": {callback}, "code_verifier": {verifier},
 		"resource": {resource},

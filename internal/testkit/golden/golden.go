@@ -16,7 +16,6 @@ var update = flag.Bool("update", false, "write the golden files")
 
 // Check compares a text with a file of testdata.
 func Check(t testing.TB, name, got string) {
-	t.Helper()
 	file := filepath.Join("testdata", name)
 	if *update {
 		require.NoError(t, os.WriteFile(file, []byte(got), 0o600))

@@ -42,7 +42,6 @@ func (s Settings) And(others Settings) Settings {
 
 // Config parses the settings.
 func (s Settings) Config(t testing.TB) config.Config {
-	t.Helper()
 	parsed, err := config.Parse(func(name string) (string, bool) {
 		value, ok := s[name]
 		return value, ok
@@ -62,7 +61,6 @@ type Running struct {
 
 // StopInTime ends the program, whose Run must return nil: all that it did has ended before the drain's time was over.
 func (p *Running) StopInTime(t testing.TB) {
-	t.Helper()
 	assert.NoError(t, p.Stop(), "run")
 }
 

@@ -311,7 +311,6 @@ func TestMarkdownShowsAFileOnce(t *testing.T) {
 // checkRead reads anything: it ends in order or with a fault that names a line, and each record that it gives can be
 // stored.
 func checkRead(t *testing.T, text []byte) {
-	t.Helper()
 	_, records, err := Open(bytes.NewReader(text), int64(len(text)))
 	if err != nil {
 		checkRefusal(t, text, err)
@@ -339,7 +338,6 @@ func checkRead(t *testing.T, text []byte) {
 }
 
 func checkRefusal(t *testing.T, text []byte, err error) {
-	t.Helper()
 	known, ok := errors.AsType[*fault.Error](err)
 	line, _ := known.Details["line"].(int)
 	assert.Truef(t, ok && known.Code == fault.ImportInvalid && known.Details["reason"] != "" && line >= 1 && line <= bytes.Count(text, []byte("\n"))+1,
@@ -347,7 +345,6 @@ func checkRefusal(t *testing.T, text []byte, err error) {
 }
 
 func checkStorable(t *testing.T, text string, raw json.RawMessage) {
-	t.Helper()
 	assert.Truef(t, utf8.ValidString(text) && !strings.Contains(text, "\x00"), "%q cannot be stored", text)
 	assert.Truef(t, raw == nil || (json.Valid(raw) && !holdsNUL(raw)), "%q cannot be stored", raw)
 }

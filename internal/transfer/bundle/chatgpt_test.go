@@ -67,7 +67,6 @@ func conversationOf(current string, nodes ...spoken) string {
 
 // treeOf is each message's id, parent and superseded_by, and what it replies to or the call that it answers.
 func treeOf(t *testing.T, text string) []string {
-	t.Helper()
 	_, records := mustRead(t, text)
 	var tree []string
 	for _, m := range messagesOf(records) {

@@ -153,14 +153,12 @@ func FuzzReadMemories(f *testing.F) {
 }
 
 func foreignFiles(t testing.TB) []string {
-	t.Helper()
 	files, err := filepath.Glob("testdata/memories/*")
 	require.Truef(t, err == nil && len(files) != 0, "%v %v", files, err)
 	return files
 }
 
 func foreignFile(t testing.TB, name string) string {
-	t.Helper()
 	text, err := os.ReadFile(name)
 	require.NoError(t, err)
 	return string(text)

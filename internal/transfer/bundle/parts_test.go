@@ -18,7 +18,6 @@ const (
 
 // replyWith is the sample with parts in its reply, whose content has five characters.
 func replyWith(t *testing.T, parts string) string {
-	t.Helper()
 	return replaced(t, replaced(t, sampleOf(t, NewLines), `"content":"","status":"interrupted"`, `"content":"Är 日.","status":"interrupted"`),
 		`"tool_calls":[{"function"`, `"parts":`+parts+`,"tool_calls":[{"function"`)
 }

@@ -35,7 +35,6 @@ func read(text string) (format Format, records []Record, err error) {
 }
 
 func mustRead(t *testing.T, text string) (Format, []Record) {
-	t.Helper()
 	format, records, err := read(text)
 	require.Truef(t, err == nil, "%v in %q", err, text)
 	return format, records
@@ -63,7 +62,6 @@ func chatsOf(records []Record) []Chat {
 
 // refused is what reading a file ends with: a refusal, or nothing.
 func refused(t *testing.T, text string) string {
-	t.Helper()
 	if _, _, err := read(text); err != nil {
 		return refusal(t, err)
 	}
@@ -72,7 +70,6 @@ func refused(t *testing.T, text string) string {
 
 // refusal is what a file was refused for: "reason@line", with "#conversation" where there is one.
 func refusal(t *testing.T, err error) string {
-	t.Helper()
 	known, ok := errors.AsType[*fault.Error](err)
 	require.Truef(t, ok && known.Code == fault.ImportInvalid, "%v is no import_invalid", err)
 	assert.Truef(t, strings.HasPrefix(known.Message, fmt.Sprintf("Line %d", known.Details["line"])),
@@ -133,7 +130,6 @@ func sample() (Chat, File, []Message, Revision) {
 
 // written is a chat in one of our formats.
 func written(t testing.TB, encoder func(io.Writer) *Bundle, chat Chat, records ...Record) string {
-	t.Helper()
 	var out bytes.Buffer
 	b := encoder(&out)
 	err := b.Begin(exportedAt, chat)
@@ -146,7 +142,6 @@ func written(t testing.TB, encoder func(io.Writer) *Bundle, chat Chat, records .
 
 // sampleOf is the sample in one of our formats.
 func sampleOf(t testing.TB, encoder func(io.Writer) *Bundle) string {
-	t.Helper()
 	chat, file, messages, revision := sample()
 	return written(t, encoder, chat, Record{File: &file}, Record{Message: &messages[0]}, Record{Message: &messages[1]}, Record{Message: &messages[2]},
 		Record{Revision: &revision})
@@ -154,7 +149,6 @@ func sampleOf(t testing.TB, encoder func(io.Writer) *Bundle) string {
 
 // withRecord is the sample without files, with one more record of another kind.
 func withRecord(t testing.TB, encoder func(io.Writer) *Bundle, more Record) string {
-	t.Helper()
 	chat, _, messages, revision := sample()
 	messages[0].Files = []FileRef{}
 	return written(t, encoder, chat, Record{Message: &messages[0]}, Record{Message: &messages[1]}, Record{Message: &messages[2]}, more,
@@ -165,7 +159,6 @@ func withRecord(t testing.TB, encoder func(io.Writer) *Bundle, more Record) stri
 type refusals map[string]struct{ text, want string }
 
 func (r refusals) check(t *testing.T) {
-	t.Helper()
 	for name, c := range r {
 		assert.Equalf(t, c.want, refused(t, c.text), "%s", name)
 	}
@@ -175,7 +168,6 @@ func (r refusals) check(t *testing.T) {
 type changes map[string]struct{ from, to, want string }
 
 func (c changes) check(t *testing.T, whole string) {
-	t.Helper()
 	for name, change := range c {
 		assert.Equalf(t, change.want, refused(t, replaced(t, whole, change.from, change.to)), "%s", name)
 	}
@@ -183,7 +175,6 @@ func (c changes) check(t *testing.T, whole string) {
 
 // replaced is the sample with one thing changed.
 func replaced(t *testing.T, text, from, to string) string {
-	t.Helper()
 	require.Containsf(t, text, from, "%q is not in the sample", from)
 	return strings.Replace(text, from, to, 1)
 }

@@ -39,7 +39,7 @@ func newBench(ctx context.Context, p *kit.Postgres, embedder *llm.Embedder, prog
 		kit.Check(err)
 		*pool = opened
 	}
-	b.embeddings = postgres.NewEmbeddings(b.worker, recall.VectorSize)
+	b.embeddings = &postgres.Embeddings{Pool: b.worker}
 	if embedder != nil {
 		b.questions = &recall.Questions{Embedder: embedder, Scales: recall.NewScales(b.embeddings, embedder)}
 	}
@@ -114,7 +114,7 @@ func (b *bench) putChat(ctx context.Context, c *corpus) {
 	if b.embedder == nil {
 		return
 	}
-	b.embed(ctx, "turns", postgres.NewTurnVectors(b.worker), c.id)
+	b.embed(ctx, "turns", &postgres.TurnVectors{Pool: b.worker}, c.id)
 }
 
 func (b *bench) embed(ctx context.Context, things string, store recall.VectorStore, owner uuid.UUID) {
@@ -138,7 +138,7 @@ func (b *bench) putMemories(ctx context.Context, c *corpus) {
 	if b.embedder == nil {
 		return
 	}
-	b.embed(ctx, "memories", postgres.NewMemoryVectors(b.worker), c.user.UserID)
+	b.embed(ctx, "memories", &postgres.MemoryVectors{Pool: b.worker}, c.user.UserID)
 }
 
 // prepareBaselines keeps the words of each message together with the one before, and those of each memory.
@@ -208,7 +208,7 @@ func (b *bench) ways(ofMemories bool) []way {
 }
 
 func (b *bench) byRecall(meaning bool) (ask, quote) {
-	recaller := &recall.Recaller{Store: postgres.NewRecall(b.server)}
+	recaller := &recall.Recaller{Store: &postgres.Recall{Pool: b.server}}
 	if meaning {
 		recaller.Questions = b.questions
 	}
@@ -232,7 +232,7 @@ func (b *bench) byRecall(meaning bool) (ask, quote) {
 
 // memoriesByRules asks as a prompt does, without its bound of tokens.
 func (b *bench) memoriesByRules(meaning bool) ask {
-	retriever := &longterm.Retriever{Store: postgres.NewMemories(b.server), Tokens: longterm.SectionTokens}
+	retriever := &longterm.Retriever{Store: &postgres.Memories{Pool: b.server}, Tokens: longterm.SectionTokens}
 	if meaning {
 		retriever.Questions = b.questions
 	}
@@ -255,7 +255,7 @@ func (b *bench) vector(ctx context.Context, q question) recall.Vector {
 // byVectors ranks turns by their vectors, and gives each turn's messages in their order.
 func (b *bench) byVectors(ctx context.Context, c *corpus, q question) (seqs []int64) {
 	vector := b.vector(ctx, q)
-	near := kit.Must(postgres.NewRecall(b.server).Nearness(ctx, c.user, recall.Query{ChatID: c.id}, vector, nil))
+	near := kit.Must((&postgres.Recall{Pool: b.server}).Nearness(ctx, c.user, recall.Query{ChatID: c.id}, vector, nil))
 	slices.SortStableFunc(near.Turns, func(a, b recall.Near) int { return cmp.Compare(b.Cosine, a.Cosine) })
 	for _, n := range near.Turns {
 		for seq := n.Seq; seq <= n.LastSeq && len(seqs) < most; seq++ {
@@ -268,7 +268,7 @@ func (b *bench) byVectors(ctx context.Context, c *corpus, q question) (seqs []in
 func (b *bench) memoriesByVectors(least float64) ask {
 	return func(ctx context.Context, c *corpus, q question) (seqs []int64) {
 		vector := b.vector(ctx, q)
-		found := kit.Must(postgres.NewMemories(b.server).Candidates(ctx, c.user, longterm.Ask{Vector: vector, PerWay: mostMemories}))
+		found := kit.Must((&postgres.Memories{Pool: b.server}).Candidates(ctx, c.user, longterm.Ask{Vector: vector, PerWay: mostMemories}))
 		slices.SortFunc(found, func(a, b longterm.Found) int { return cmp.Compare(b.Cosine, a.Cosine) })
 		for i := range found {
 			if found[i].Cosine >= least {
