@@ -34,7 +34,7 @@ func (o Options) tell(ctx context.Context, chat uuid.UUID, content string) (uuid
 }
 
 // builtinQuestions are about the beginning of the built-in conversation.
-var builtinQuestions = []string{"What is the full name of my cello teacher?", "What do I pay a month to rent the cello?"}
+var builtinQuestions = []string{"Which bar goes to C sharp?", "What did the set of strings with a titanium A cost?"}
 
 func (o Options) askBack(ctx context.Context, chat uuid.UUID) error {
 	fmt.Fprintln(o.Out, "\nRECALL  what the brief left out")

@@ -12,7 +12,7 @@ import (
 // TestEveryRoute opens each route in both themes, on a phone and on a desktop, signed in by the link that dev prints.
 func TestEveryRoute(t *testing.T) {
 	t.Parallel()
-	newRig(t, nil, nil).inBrowser("routes.mjs", nil)
+	newRig(t, nil, longTerm).inBrowser("routes.mjs", nil)
 }
 
 // TestPictures holds that the pictures of README.md and docs/page.md can be taken; SCREENSHOTS=folder keeps them.

@@ -1,11 +1,11 @@
 import { lazy, LocationProvider, Route, Router, useLocation } from 'preact-iso';
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { connect, sayError, SignedInContext, type SignedIn } from './api';
 import { tellChange } from './changes';
 import { loadConfig, type Config } from './config';
 import { findSession, onSignedOutElsewhere, takeTokenFromAddress, type Session } from './session';
 import { Palette } from './talk/palette';
-import { Missing } from './talk/states';
+import { Missing } from './ui/states';
 import { focusHeading, Shell } from './ui/shell';
 import { SignIn } from './ui/signin';
 
@@ -107,7 +107,7 @@ function Alone({ children }: { children: preact.ComponentChildren }) {
 /** Asks to sign in again above the page, so that no typed text is lost. */
 function SessionOverDialog({ onLeave, ...signIn }: { config: Config; onSession: (session: Session) => void; onLeave: () => void }) {
   const dialog = useRef<HTMLDialogElement>(null);
-  useEffect(() => dialog.current!.showModal(), []);
+  useLayoutEffect(() => dialog.current!.showModal(), []);
   return (
     <dialog ref={dialog} aria-labelledby="over" onCancel={(event) => event.preventDefault()}>
       <h2 id="over">Your session has ended</h2>

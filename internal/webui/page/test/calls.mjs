@@ -121,16 +121,19 @@ await run({
   async 'of two calls one is answered while the other runs'() {
     const name = 'mail photo';
     await tab.goto(`${BASE}${(await begin(name)).path}`);
-    await button(card(tab, 'Send mail: Waits for your approval'), 'Approve').click();
-    await card(tab, 'Send mail: Running').waitFor();
     const waits = card(tab, 'Take photo: The app has to answer');
     await waits.getByRole('textbox').fill('A sea');
+    await waits.locator('summary').click();
+    await button(card(tab, 'Send mail: Waits for your approval'), 'Approve').click();
+    await card(tab, 'Send mail: Running').waitFor();
     await button(waits, 'Answer').click();
     await card(tab, 'Take photo: Done').waitFor();
     await card(tab, 'Send mail: Running').waitFor();
     await release(name);
     await reads(tab, 'Let me see 🎲.', 'Send mail Done', 'Take photo Done', 'That makes 2 results.');
     await idle(tab);
+    await reply(tab).getByRole('button', { name: 'Good reply' }).waitFor(); // it is stored, and what was opened is open
+    assert.equal(await card(tab, 'Take photo: Done').locator('details[open]').count(), 1);
   },
 
   async 'an answer that comes second, or while another device has the call, says so'() {

@@ -1,5 +1,5 @@
 /** What a person sees of what a chat remembers. The chat is that of remembers_test.go. */
-import { assert, call, desktop, eventually, isAccessible, newBrowser, open, phone, picture, run } from './harness.mjs';
+import { assert, call, desktop, eventually, fits, isAccessible, newBrowser, open, phone, picture, run } from './harness.mjs';
 
 const { CHAT, LATE } = process.env;
 const path = `/app/chats/${CHAT}/memory`;
@@ -152,6 +152,10 @@ await run({
     await call('POST', '/v1/message', { chat_id: CHAT, content: 'Who rents me the cello, and what does it cost?' });
     await tab.goto(new URL(`/app/chats/${CHAT}`, tab.url()).href);
     const chip = tab.getByRole('button', { name: /^Why\? \d+ (memory|memories) · \d+ quotes?$/ }).last();
+    await tab.getByRole('button', { name: 'Try again', exact: true }).last().click();
+    await tab.getByRole('group', { name: 'Version 2 of 2' }).waitFor();
+    await chip.waitFor();
+    await fits(tab);
     await chip.click();
     const why = panel(tab);
     await why.getByText('Earlier turns, quoted').waitFor();

@@ -1,6 +1,6 @@
 import '../ui/chatbar.css';
 import type { ComponentChildren } from 'preact';
-import { useEffect, useRef } from 'preact/hooks';
+import { useLayoutEffect, useRef } from 'preact/hooks';
 
 import { sayError } from '../api';
 import { ThroughlineError } from '../throughline';
@@ -24,7 +24,7 @@ export function Confirm({ title, action, keep = 'Keep', busy, error, onConfirm, 
 }) {
   const dialog = useRef<HTMLDialogElement>(null);
   useFocusBack();
-  useEffect(() => dialog.current!.showModal(), []);
+  useLayoutEffect(() => dialog.current!.showModal(), []);
   return (
     <dialog ref={dialog} aria-labelledby="confirm-title" onCancel={(event) => { event.preventDefault(); onCancel(); }}>
       <h2 id="confirm-title">{title}</h2>

@@ -41,9 +41,12 @@ export function Topics({ id }: { id: string }) {
     <>
       <ChatBar chatId={id} title={chat.value?.title} current="Topics" />
       <main id="main" tabIndex={-1} class="memories topics">
-        <h1>Topics</h1>
+        <div class="page-head">
+          <h1>Topics</h1>
+          <button type="button" class="quiet" disabled={found.loading} onClick={found.reload}>Look again</button>
+        </div>
         <p role="status" class="news">{news}</p>
-        <Search label="Topics" asks="Search titles, summaries and tags" q={q} search={setQ} />
+        {(q || topics.length > 0) && <Search label="Topics" asks="Search titles, summaries and tags" q={q} search={setQ} />}
         <Failure error={error} />
         {error ? <button type="button" onClick={() => { chat.reload(); found.reload(); }}>Try again</button> : null}
         {!found.value && found.loading && <p class="quiet">Loading …</p>}
@@ -58,7 +61,6 @@ export function Topics({ id }: { id: string }) {
           </details>
         )}
         {found.value?.next_cursor && <p>Shown are the {topics.length} with the latest activity. Search to find the others.</p>}
-        <button type="button" disabled={found.loading} onClick={found.reload}>Look again</button>
       </main>
     </>
   );

@@ -100,7 +100,7 @@ function OneTurn({ turn, chatId, open, onToggle }: OneTurnProps) {
       <details open={open} onToggle={(event) => onToggle(event.currentTarget.open)}>
         <summary dir="auto">{beginningOf(turn)}</summary>
         {turn.messages.map((message) => (
-          <div key={message.id} class="message">
+          <div key={message.id} class="spoken">
             <p class="soft">{speakers[message.role]}</p>
             <p class="words" dir="auto">{message.content}</p>
           </div>

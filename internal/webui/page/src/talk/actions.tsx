@@ -1,4 +1,4 @@
-import { useEffect, useId, useRef, useState } from 'preact/hooks';
+import { useId, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { sayError, useClient } from '../api';
 import { tellChange } from '../changes';
 import { announce } from '../ui/announce';
@@ -122,7 +122,7 @@ export function useQuestion(setProblem: (why: string) => void) {
 function Question({ said, name, go, close }: { said: string; name: string; go: () => void; close: () => void }) {
   const id = useId();
   const button = useRef<HTMLButtonElement>(null);
-  useEffect(() => button.current!.focus(), []);
+  useLayoutEffect(() => button.current!.focus(), []);
   return (
     <div class="question" onKeyDown={(event) => event.key === 'Escape' && close()}>
       <p id={id}>{said}</p>

@@ -1,5 +1,5 @@
 import type { ComponentChildren } from 'preact';
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { useClient } from '../api';
 import { storageKey } from '../session';
 import { Icon } from '../ui/icon';
@@ -50,7 +50,7 @@ export function Composer({ chatId, running, waits, trouble, back, onSend, onStop
   const input = useRef<HTMLTextAreaElement>(null);
   const ready = content.trim() !== '' && !running;
 
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (typing) input.current!.focus();
     typing = false;
   }, []);
@@ -144,7 +144,7 @@ export function Composer({ chatId, running, waits, trouble, back, onSend, onStop
           <button class="primary square" aria-label="Send" title="Send" disabled={!ready}><Icon name="send" /></button>
         )}
       </div>
-      {children}
+      <div class="composer-foot">{children}</div>
     </form>
   );
 }

@@ -1,21 +1,21 @@
 import { useLocation } from 'preact-iso';
-import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { sayError, useClient } from '../api';
 import { tellChange, useRefresh } from '../changes';
 import { ThroughlineError, useChat, type CallAnswer, type Chat, type ChatMessage, type Schemas } from '../throughline';
 import { announce } from '../ui/announce';
 import { ChatBar } from '../ui/chatbar';
 import { Icon } from '../ui/icon';
+import { Missing, Problem, Skeleton } from '../ui/states';
 import { useTitle } from '../ui/title';
 import { Composer, isTouched, type Draft } from './composer';
 import { ExplainingProvider, WhyPanel } from './explaining';
-import { Greeting, ModelPicker, Starters } from './home';
-import { RunningMessage, StoredMessage } from './message';
+import { ModelPicker, Starters, Temporary } from './home';
+import { ShownMessage } from './message';
 import { useSteadyScroll } from './messages';
 import { isRunning, PastProvider, usePastOf } from './past';
 import { AnsweringProvider } from './reply';
 import { ChatSettings } from './settings';
-import { Missing, Problem, Skeleton } from './states';
 
 type About = Schemas['Chat'];
 
@@ -46,7 +46,7 @@ export function Conversation({ chatId, home }: { chatId?: string; home: boolean 
   useTarget(chat, leaveEnd, (why) => setProblem(sayError(why)));
 
   // Who asks for a new chat writes next.
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (!chatId && !home && !isTouched()) document.getElementById('write')?.focus();
   }, [chatId, home]);
 
@@ -96,14 +96,18 @@ export function Conversation({ chatId, home }: { chatId?: string; home: boolean 
         <a class="skip" href="#write">Skip to writing</a>
         <div class={busy ? 'messages busy' : 'messages'}>
           {chat.hasOlder && <Older load={() => attempt(chat.loadOlder())} first={messages[0]?.id} />}
-          {begins && <Greeting temporary={temporary} setTemporary={setTemporary} />}
+          {begins && <h1 class="greeting" id="greeting">What is on your mind?</h1>}
           {unread && <Problem said={sayError(error)} again={() => attempt(status === 'failed' ? chat.retry() : chat.refresh())} />}
           {status === 'loading' && messages.length === 0 && !error && <Skeleton of="messages" lines={[42, 92, 84, 61, 35, 90, 73]} />}
-          {messages.map((message, at) => { // the versions of a message follow the same one, and are one place
-            const { stored, key } = message;
-            if (stored && isSettled(message, at === messages.length - 1)) return <StoredMessage key={stored.parent_id ?? 'first'} message={stored} />;
-            return <RunningMessage key={key} message={message} chatId={chatId} retry={() => attempt(chat.retry())} drop={() => attempt(chat.drop(key))} />;
-          })}
+          {messages.map((message, at) => (
+            <ShownMessage
+              key={at > 0 ? messages[at - 1].id ?? messages[at - 1].key : message.stored?.parent_id ?? 'first'}
+              message={message}
+              stored={isSettled(message, at === messages.length - 1) ? message.stored : undefined}
+              retry={() => attempt(chat.retry())}
+              drop={() => attempt(chat.drop(message.key))}
+            />
+          ))}
         </div>
         <Composer
           chatId={chatId}
@@ -115,6 +119,7 @@ export function Conversation({ chatId, home }: { chatId?: string; home: boolean 
           onStop={stop}
         >
           <ModelPicker models={models} chosen={model} onChoose={setChosen} />
+          {begins && <Temporary on={temporary} set={setTemporary} />}
         </Composer>
         {begins && <Starters onChoose={(content) => send({ content, files: [] })} />}
       </AnsweringProvider></PastProvider>
@@ -143,7 +148,7 @@ function ended({ content, status }: ChatMessage) {
 
 /** Whether a message is as it is stored. Why the last one failed, and what to do about it, is known here alone. */
 function isSettled({ stored, status, failure }: ChatMessage, isLast: boolean): boolean {
-  return stored!.status === status && status !== 'streaming' && !(failure && isLast);
+  return stored?.status === status && status !== 'streaming' && !(failure && isLast);
 }
 
 function useAbout(chatId: string | undefined): [About | undefined, (chat: About) => void] {

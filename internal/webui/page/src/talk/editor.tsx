@@ -1,4 +1,4 @@
-import { useEffect, useId, useRef, useState } from 'preact/hooks';
+import { useId, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { sayError } from '../api';
 import { tooLong } from './composer';
 import type { Message } from './messages';
@@ -14,7 +14,7 @@ export function Editor({ message: given, onClose }: { message: Message; onClose:
   const [said, setSaid] = useState('');
   const [problem, setProblem] = useState('');
 
-  useEffect(() => {
+  useLayoutEffect(() => {
     input.current!.focus();
     input.current!.setSelectionRange(content.length, content.length);
     past.leaving(message).then(setSaid, () => {}); // saving asks again, and says why it cannot be said

@@ -1,7 +1,7 @@
 /** Why a reply said what it said: a chip below it that says how much is known, and a panel beside it that says what. */
 import './explaining.css';
 import { createContext } from 'preact';
-import { useContext, useEffect, useRef } from 'preact/hooks';
+import { useContext, useLayoutEffect, useRef } from 'preact/hooks';
 import { failures, receiptOf, Why } from '../remembers/why';
 import { Icon } from '../ui/icon';
 import type { Message } from './messages';
@@ -54,7 +54,7 @@ export function WhyPanel({ id, explain }: { id: string; explain: Explaining['exp
     document.querySelector<HTMLElement>(`[data-why="${id}"]`)?.focus();
   }
 
-  useEffect(() => {
+  useLayoutEffect(() => {
     heading.current!.focus();
     document.getElementById(`message-${id}`)?.scrollIntoView({ block: 'nearest' });
     const onKey = (event: KeyboardEvent) => event.key === 'Escape' && !document.querySelector(':popover-open, dialog[open]') && close();

@@ -6,18 +6,15 @@ const starters = [
   { title: 'Look back', message: 'What do you remember about me, and from when?' },
 ];
 
-/** What stands above the writing where a chat is to begin. */
-export function Greeting({ temporary, setTemporary }: { temporary: boolean; setTemporary: (on: boolean) => void }) {
+/** Whether other chats learn of the one that begins, and it of them. */
+export function Temporary({ on, set }: { on: boolean; set: (on: boolean) => void }) {
   return (
-    <div class="welcome">
-      <h1 class="greeting" id="greeting">What is on your mind?</h1>
+    <>
       <label class="check">
-        <input type="checkbox" role="switch" checked={temporary} onChange={(event) => setTemporary(event.currentTarget.checked)} /> Temporary chat
+        <input type="checkbox" role="switch" checked={on} onChange={(event) => set(event.currentTarget.checked)} /> Temporary chat
       </label>
-      <p class="hint">
-        {temporary ? 'Other chats learn nothing of this one, and it nothing of them.' : 'What you tell here is remembered in your other chats.'}
-      </p>
-    </div>
+      <span>{on ? 'Other chats learn nothing of this one, and it nothing of them.' : 'What you tell here is remembered in your other chats.'}</span>
+    </>
   );
 }
 

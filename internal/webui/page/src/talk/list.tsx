@@ -5,7 +5,7 @@ import type { Schemas } from '../throughline';
 import { Icon } from '../ui/icon';
 import { When } from '../ui/when';
 import { openPalette } from './palette';
-import { Problem, Skeleton } from './states';
+import { Problem, Skeleton } from '../ui/states';
 
 type Chat = Schemas['Chat'];
 

@@ -14,51 +14,63 @@ import { Plain } from './words';
 
 const speakers = { user: 'You', assistant: 'Reply', system: 'Instructions', tool: 'Tool' } as const;
 
-/** A stored message. One that cannot be drawn is shown as its text, and those around it as they are. */
-export const StoredMessage = memo(function StoredMessage(props: { message: Message }) {
-  const { id, role, content } = props.message;
-  return <Boundary instead={<Broken role={role} id={`message-${id}`} text={content} />}><Stored {...props} /></Boundary>;
-}, (before, after) => before.message === after.message || JSON.stringify(before.message) === JSON.stringify(after.message));
-
-function Broken({ role, id, text }: { role: Message['role']; id?: string; text: string }) {
-  return (
-    <article class={`message ${role}`} id={id} tabIndex={-1}>
-      <h2 class="unseen">{speakers[role]}</h2>
-      <Plain text={text} />
-      <p class="note">This message could not be drawn: this is its text.</p>
-    </article>
-  );
+interface Props {
+  message: ChatMessage;
+  /** The message as it is stored, once nothing is to be said of how it came about. */
+  stored?: Message;
+  retry: () => void;
+  drop: () => void;
 }
 
-/** A stored message, and what can be done with it. */
-function Stored({ message }: { message: Message }) {
-  const { id, role, content, parts, status, created_at: at, pinned, files } = message;
+/** A message, from when it is sent on: it is drawn once, so that what is opened or written in it stays when it is stored. */
+export const ShownMessage = memo(function ShownMessage({ message, stored, ...failure }: Props) {
+  const { id = '', role, content, parts, status } = stored ?? message;
+  const runs = !stored && (status === 'waiting' || status === 'streaming');
   const [editing, setEditing] = useState(false);
   const article = useRef<HTMLElement>(null);
   const explained = useExplaining().id === id;
-  const note = status === 'cancelled' && parts?.some(isLeft) ? '' : notes[status]; // the card of the call says it
+  const isSaid = stored || role === 'user' || content || parts || runs;
 
   function close() {
     setEditing(false);
     setTimeout(() => article.current?.querySelector<HTMLElement>('[aria-label=Edit]')?.focus());
   }
 
+  const said = (
+    <Boundary key={id} instead={<><Plain text={content} /><p class="note">This message could not be drawn: this is its text.</p></>}>
+      {role !== 'assistant' ? <Plain text={content} /> : (
+        <Reply messageId={id} text={content} parts={parts ?? []} state={runs || status === 'awaiting' ? status : 'over'} />
+      )}
+    </Boundary>
+  );
+  const name = `message ${role}${stored && explained ? ' explained' : ''}`;
+  const place = stored && { id: `message-${id}`, tabIndex: -1, 'data-status': status };
   return (
-    <article class={`message ${role}${explained ? ' explained' : ''}`} id={`message-${id}`} tabIndex={-1} data-status={status} ref={article}>
-      <h2 class="unseen">{speakers[role]}, <When at={at} /></h2>
-      {editing ? <Editor message={message} onClose={close} /> : <Said message={message} />}
-      {!content && message.tool_calls && <p class="note">It asked a tool.</p>}
+    <>
+      {isSaid && (
+        <article class={name} {...place} aria-busy={runs} ref={article}>
+          <h2 class="unseen">{speakers[role]}{stored && <>, <When at={stored.created_at} /></>}</h2>
+          {editing && stored ? <Editor message={stored} onClose={close} /> : said}
+          {stored && <Notes message={stored} />}
+          {stored && !editing && <Actions message={stored} edit={() => setEditing(true)} />}
+          {runs && role === 'assistant' && <p class="typing"><span class="unseen">The reply is being written.</span><i /><i /><i /></p>}
+        </article>
+      )}
+      {!stored && status === 'failed' && role === 'assistant' && <Failed message={message} {...failure} />}
+    </>
+  );
+}, ({ stored: before }, { stored: after }) => Boolean(before && after) && (before === after || JSON.stringify(before) === JSON.stringify(after)));
+
+function Notes({ message: { content, tool_calls: calls, files, parts, pinned, status } }: { message: Message }) {
+  const note = status === 'cancelled' && parts?.some(isLeft) ? '' : notes[status]; // the card of the call says it
+  return (
+    <>
+      {!content && calls && <p class="note">It asked a tool.</p>}
       {files.map((file) => <p class="attached" key={file.path}><Icon name="file" /> <bdi>{file.path}</bdi></p>)}
       {note && <p class="note">{note}</p>}
       {pinned && <p class="note"><Icon name="pin" /> Pinned: it stays in what the model reads.</p>}
-      {!editing && <Actions message={message} edit={() => setEditing(true)} />}
-    </article>
+    </>
   );
-}
-
-function Said({ message: { id, chat_id, role, content, parts, status } }: { message: Message }) {
-  if (role !== 'assistant') return <Plain text={content} />;
-  return <Reply reply={{ chatId: chat_id, messageId: id, text: content, parts: parts ?? undefined }} state={status === 'awaiting' ? 'awaiting' : 'over'} />;
 }
 
 /** Whether a call was left without an answer. */
@@ -70,36 +82,8 @@ const notes: Partial<Record<Message['status'], string>> = {
   interrupted: 'This reply broke off: the server stopped.',
 };
 
-interface RunningProps {
-  message: ChatMessage;
-  chatId?: string;
-  retry: () => void;
-  drop: () => void;
-}
-
-/** A message that is being sent, or a reply that runs or failed here. */
-export function RunningMessage({ message, chatId = '', ...failure }: RunningProps) {
-  const { id = '', role, content, parts, status } = message;
-  const runs = status === 'waiting' || status === 'streaming';
-  if (role === 'user') return <article class="message user"><h2 class="unseen">You</h2><Plain text={content} /></article>;
-  return (
-    <>
-      {(content || parts || runs) && (
-        <article class="message assistant" aria-busy={runs}>
-          <h2 class="unseen">Reply</h2>
-          <Boundary instead={<Plain text={content} />}>
-            <Reply reply={{ chatId, messageId: id, text: content, parts }} state={runs || status === 'awaiting' ? status : 'over'} />
-          </Boundary>
-          {runs && <p class="typing"><span class="unseen">The reply is being written.</span><i /><i /><i /></p>}
-        </article>
-      )}
-      {status === 'failed' && <Failed message={message} {...failure} />}
-    </>
-  );
-}
-
 /** Why a reply failed, and the ways on: once more, or back to the version before. */
-function Failed({ message: { failure, stored }, retry, drop }: Omit<RunningProps, 'chatId'>) {
+function Failed({ message: { failure, stored }, retry, drop }: Omit<Props, 'stored'>) {
   const [problem, setProblem] = useState('');
   const [question, ask] = useQuestion(setProblem);
   return (

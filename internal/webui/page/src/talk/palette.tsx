@@ -1,8 +1,9 @@
 import './palette.css';
 import { useLocation } from 'preact-iso';
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import type { ComponentChild } from 'preact';
 import { sayError, useClient } from '../api';
+import { you } from '../memories/you';
 import type { Client, Schemas } from '../throughline';
 import { Icon, type IconName } from '../ui/icon';
 import { When } from '../ui/when';
@@ -52,7 +53,7 @@ function Search({ onClose }: { onClose: () => void }) {
   const { groups, problem } = useFound(query.trim());
   const all = groups?.flatMap(([, found]) => found) ?? [];
   const chosen = Math.min(at, all.length - 1);
-  useEffect(() => dialog.current!.showModal(), []);
+  useLayoutEffect(() => dialog.current!.showModal(), []);
   useEffect(() => setAt(0), [query]);
   useEffect(() => document.getElementById(`found-${chosen}`)?.scrollIntoView({ block: 'nearest' }), [chosen]);
 
@@ -162,7 +163,7 @@ function find(client: Client, q: string, signal: AbortSignal): Promise<Group[]>[
   return [
     client.GET('/v1/chats', { params: { query: { q, limit: 5 } }, signal }).then(({ data }) => [['Chats', data.chats.map(chatFound)]]),
     client.GET('/v1/memories', { params: { query: { q, limit: 5 } }, signal }).then(({ data }) => [['Memories', data.memories.map((one): Found => (
-      { href: `/app/memories?id=${one.id}`, icon: 'pin', title: one.content, at: one.created_at }))]]),
+      { href: `/app/memories?id=${one.id}`, icon: 'pin', title: you(one.content), at: one.created_at }))]]),
     client.GET('/v1/search', { params: { query: { q, limit: 15 } }, signal }).then(({ data }) => [['Messages', data.results.map((one): Found => ({
       href: `/app/chats/${one.chat_id}?message=${one.message_id}`, icon: 'chat', title: one.chat_title || 'Untitled', detail: marked(one), at: one.created_at,
     }))]]),
@@ -172,10 +173,10 @@ function find(client: Client, q: string, signal: AbortSignal): Promise<Group[]>[
 const chatFound = (chat: Schemas['Chat']): Found => (
   { href: `/app/chats/${chat.id}`, icon: 'chat', title: chat.title || 'Untitled', at: chat.last_message_at ?? chat.created_at });
 
-/** The snippet with the words that were found. Places are counted in code points. */
+/** The snippet with the words that were found, without the marks of Markdown. Places are counted in code points. */
 function marked({ snippet, highlights }: Schemas['SearchResult']): ComponentChild[] {
   const characters = [...snippet];
-  const text = (from: number, to?: number) => characters.slice(from, to).join('');
+  const text = (from: number, to?: number) => characters.slice(from, to).join('').replace(/[*_`#|]{1,3}(?=\S)|(?<=\S)[*_`|]{1,3}/g, '');
   let at = 0;
   const parts = highlights.flatMap(({ start, end }) => {
     const before = text(at, start);

@@ -2,8 +2,8 @@
 import './reply.css';
 import { createContext } from 'preact';
 import { memo } from 'preact/compat';
-import { useContext, useEffect, useRef, useState } from 'preact/hooks';
-import type { CallAnswer, KnownReply, SourcePart } from '../throughline';
+import { useContext, useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
+import type { CallAnswer, Part, SourcePart } from '../throughline';
 import { announce } from '../ui/announce';
 import { Icon } from '../ui/icon';
 import { lineOf, nameOf, outputOf, piecesOf, stateOf, textOf, type Call, type CallState, type Piece, type ReplyState } from './calls';
@@ -25,9 +25,8 @@ type Send = (answer: CallAnswer) => void;
 /** The calls that a screen reader has heard of, by reply and call: a card that is drawn anew is no new one. */
 const announced = new Set<string>();
 
-export function Reply({ reply, state: given }: { reply: KnownReply; state: ReplyState }) {
+export function Reply({ messageId, text, parts, state: given }: { messageId: string; text: string; parts: readonly Part[]; state: ReplyState }) {
   const { busy, open, answer } = useContext(AnsweringContext)!;
-  const { messageId, text = '', parts = [] } = reply;
   const state = given === 'awaiting' && busy ? 'over' : given;
 
   const pieces = parts.length > 0 ? piecesOf(text, parts) : [];
@@ -129,7 +128,7 @@ function Approval({ send }: { send: Send }) {
 function Denial({ send, back }: { send: Send; back: () => void }) {
   const [reason, setReason] = useState('');
   const input = useRef<HTMLInputElement>(null);
-  useEffect(() => input.current!.focus(), []);
+  useLayoutEffect(() => input.current!.focus(), []);
 
   function deny(event: SubmitEvent) {
     event.preventDefault();

@@ -1,5 +1,5 @@
 import { useLocation } from 'preact-iso';
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { sayError, useClient } from '../api';
 import { tellChange } from '../changes';
 import type { Schemas } from '../throughline';
@@ -15,7 +15,7 @@ export function ChatSettings({ chat, onChange, onClose }: { chat: Chat; onChange
   const dialog = useRef<HTMLDialogElement>(null);
   const [problem, setProblem] = useState('');
   const path = { chat_id: chat.id };
-  useEffect(() => dialog.current!.showModal(), []);
+  useLayoutEffect(() => dialog.current!.showModal(), []);
 
   async function save(event: SubmitEvent) {
     event.preventDefault();

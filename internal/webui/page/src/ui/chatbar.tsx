@@ -1,3 +1,4 @@
+import './menu.css';
 import './chatbar.css';
 import type { ComponentChildren } from 'preact';
 import { Icon } from './icon';

@@ -1,5 +1,6 @@
+import './states.css';
 import type { ComponentChildren } from 'preact';
-import { useTitle } from '../ui/title';
+import { useTitle } from './title';
 
 /** What is not there has a page, and a way back. */
 export function Missing({ title, children }: { title: string; children: ComponentChildren }) {
