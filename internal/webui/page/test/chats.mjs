@@ -31,12 +31,33 @@ await run({
     await second.getByRole('link', { name: /What do you remember/ }).waitFor();
     await tab.getByRole('link', { name: 'New chat' }).click();
     await tab.waitForFunction(() => document.activeElement.id === 'write');
+    let send;
+    const sent = new Promise((resolve) => (send = resolve));
+    await tab.route('**/v1/message/first', async (route) => (await sent, route.continue()));
     await tab.keyboard.type('hold the rosin');
     await tab.keyboard.press('Enter');
+    const asked = tab.locator('.message.user');
+    await asked.evaluate((message) => (message.first = true));
+    send();
+    await tab.keyboard.type('And then?');
     for (const one of [tab, second]) await one.getByRole('region', { name: 'Today' }).getByRole('link', { name: /hold the rosin/ }).waitFor();
+    await tab.waitForURL(/\/app\/chats\/[0-9a-f-]{36}$/);
+    assert.ok(await asked.evaluate((message) => message.first), 'the chat that has begun is drawn anew');
     assert.equal(await tab.getByRole('button', { name: 'Stop the reply' }).count(), 1);
+    const composer = tab.getByRole('textbox', { name: 'Message', exact: true });
+    assert.equal(await composer.inputValue(), 'And then?');
+    await tab.unrouteAll({ behavior: 'ignoreErrors' });
+    await tab.reload();
+    assert.equal(await composer.inputValue(), 'And then?');
+    await composer.fill('');
     await release('hold the rosin');
     await tab.getByRole('button', { name: 'Send' }).waitFor();
+    await tab.getByRole('link', { name: 'New chat' }).click();
+    await tab.getByRole('heading', { name: 'What is on your mind?' }).waitFor();
+    assert.equal(await tab.locator('.message').count(), 0);
+    assert.equal(await composer.inputValue(), '');
+    await tab.goBack();
+    await tab.locator('.message.assistant').waitFor();
     await second.close();
   },
 

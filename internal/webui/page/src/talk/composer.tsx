@@ -1,5 +1,5 @@
 import type { ComponentChildren } from 'preact';
-import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import { useClient } from '../api';
 import { storageKey } from '../session';
 import { Icon } from '../ui/icon';
@@ -21,9 +21,6 @@ export function tooLong(text: string): string {
 }
 
 export const isTouched = () => matchMedia('(pointer: coarse)').matches;
-
-/** Whether the next composer has the keyboard from the start: a chat that has just begun takes the place of a new one. */
-let typing = false;
 
 interface Props {
   chatId?: string;
@@ -50,10 +47,13 @@ export function Composer({ chatId, running, waits, trouble, back, onSend, onStop
   const input = useRef<HTMLTextAreaElement>(null);
   const ready = content.trim() !== '' && !running;
 
-  useLayoutEffect(() => {
-    if (typing) input.current!.focus();
-    typing = false;
-  }, []);
+  const stored = useRef(key);
+  useEffect(() => { // the chat has begun, and what is written already is its draft
+    if (stored.current === key) return;
+    localStorage.removeItem(stored.current);
+    stored.current = key;
+    write(content);
+  }, [key]);
   useEffect(() => {
     if (back) write([back.text, content].filter(Boolean).join('\n'));
   }, [back]);
@@ -69,7 +69,6 @@ export function Composer({ chatId, running, waits, trouble, back, onSend, onStop
     if (!ready) return;
     setProblem(tooLong(content));
     if (tooLong(content)) return;
-    typing = !chatId;
     onSend({ content: content.trim(), files });
     write('');
     setFiles([]);

@@ -20,7 +20,7 @@ import { ChatSettings } from './settings';
 type About = Schemas['Chat'];
 
 /** One chat, or the one that begins with the next message. */
-export function Conversation({ chatId, home }: { chatId?: string; home: boolean }) {
+export function Conversation({ chatId, home, onBegin }: { chatId?: string; home: boolean; onBegin: (id: string) => void }) {
   const { api, models, outbox } = useClient();
   const { route } = useLocation();
   const [about, setAbout] = useAbout(chatId);
@@ -52,7 +52,9 @@ export function Conversation({ chatId, home }: { chatId?: string; home: boolean 
 
   // As soon as the server has made the chat, this is its page.
   useEffect(() => {
-    if (!chatId && chat.chatId) route(`/app/chats/${chat.chatId}`, true);
+    if (chatId || !chat.chatId) return;
+    onBegin(chat.chatId);
+    route(`/app/chats/${chat.chatId}`, true);
   }, [chat.chatId]);
 
   /** A reply begins: it is shown at the end, and who has a keyboard may write there. */
@@ -73,7 +75,7 @@ export function Conversation({ chatId, home }: { chatId?: string; home: boolean 
   function send({ content, files }: Draft) {
     begin();
     const named = models.length > 1 && { model_variant: model };
-    attempt(chat.send(content, { ...(files.length > 0 && { files }), ...(temporary && { remember: false }), ...named }));
+    attempt(chat.send(content, { ...(files.length > 0 && { files }), ...(temporary && !chat.chatId && { remember: false }), ...named }));
   }
 
   function answer(callId: string, given: CallAnswer) {

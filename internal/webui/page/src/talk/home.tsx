@@ -13,7 +13,7 @@ export function Temporary({ on, set }: { on: boolean; set: (on: boolean) => void
       <label class="check">
         <input type="checkbox" role="switch" checked={on} onChange={(event) => set(event.currentTarget.checked)} /> Temporary chat
       </label>
-      <span>{on ? 'Other chats learn nothing of this one, and it nothing of them.' : 'What you tell here is remembered in your other chats.'}</span>
+      <span>{on ? 'Other chats learn nothing of this one, and it nothing of them.' : 'Other chats remember what you say here.'}</span>
     </>
   );
 }

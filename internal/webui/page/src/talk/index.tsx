@@ -1,5 +1,5 @@
 import './talk.css';
-import { useEffect, useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import { ChatList } from './list';
 import { Conversation } from './conversation';
 
@@ -18,7 +18,12 @@ export function Talk({ id }: { id?: string }) {
     return () => sideBySide.removeEventListener('change', changed);
   }, []);
   const chatId = id === 'new' ? undefined : id;
+  const shown = useRef({ chatId, key: 0, begun: '' }).current;
+  if (shown.chatId !== chatId) { // another one; a chat that begins here gets its id and stays
+    if (shown.chatId || chatId !== shown.begun) shown.key++;
+    shown.chatId = chatId;
+  }
   const list = <ChatList key="list" current={chatId} />;
-  const chat = <Conversation key={chatId ?? 'new'} chatId={chatId} home={!id} />;
+  const chat = <Conversation key={shown.key} chatId={chatId} home={!id} onBegin={(begun) => (shown.begun = begun)} />;
   return <main id="main" tabIndex={-1} class={id ? 'talk in-chat' : 'talk'}>{wide ? [list, chat] : [chat, list]}</main>;
 }
