@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -97,13 +98,14 @@ func (f *finder) Retrieve(ctx context.Context, user auth.Principal, query chat.Q
 	}
 	sections := []prompt.Section{recallSection(found, min(recall.SectionTokens, query.Room))}
 	if found.Topic != nil {
-		sections = append(sections, topicSection(found.Topic, min(topics.SectionTokens-headingTokens, query.Room)))
+		sections = append(sections, topicSection(found.Topic, min(topics.SectionTokens-headingTokens(), query.Room)))
 	}
 	return sections, nil
 }
 
-// headingTokens are those of the topic's heading, which counts as part of the section, and of the quote that a title may need.
-var headingTokens = text.Tokens(prompt.Heading("topic") + " " + text.QuotePrefix)
+// headingTokens are those of the topic's heading, which counts as part of the section, and of the quote that a title may need. The first
+// to ask counts them: a command that ends at once reads no token table.
+var headingTokens = sync.OnceValue(func() int { return text.Tokens(prompt.Heading("topic") + " " + text.QuotePrefix) })
 
 // topicSection writes a topic into at most so many tokens.
 func topicSection(t *recall.Topic, budget int) prompt.Section {

@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/google/uuid"
 	"github.com/swaggest/jsonschema-go"
@@ -106,7 +107,7 @@ var corrections = map[string]object{
 }
 
 // schemas are all component schemas: of the types of routes, of named, and the ones without a type.
-func schemas() object {
+var schemas = sync.OnceValue(func() object {
 	all := maps.Clone(fixedParts()["components"].(object)["schemas"].(object))
 	collect := func(context *jsonschema.ReflectContext) {
 		jsonschema.RootRef(context)
@@ -137,7 +138,7 @@ func schemas() object {
 		maps.DeleteFunc(property, func(_ string, member any) bool { return member == nil })
 	}
 	return all
-}
+})
 
 // reflectSchema makes the schema of a struct type from its tags.
 func reflectSchema(of reflect.Type, options ...func(*jsonschema.ReflectContext)) object {

@@ -26,6 +26,7 @@ import (
 	"log/slog"
 	"maps"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -127,10 +128,10 @@ type Server struct {
 	questions *rateLimiter
 	streams   *streamLimiter
 	large     *streamLimiter // of bodies
-	openAPI   []byte
+	openAPI   func() []byte  // made when first asked for: no start waits for it
 }
 
-// New returns a server. It panics when the OpenAPI document cannot be made, which is a bug in this package.
+// New returns a server.
 func New(config Config) *Server {
 	config.PingInterval = cmp.Or(config.PingInterval, 15*time.Second)
 	config.OpenTimeout = cmp.Or(config.OpenTimeout, 15*time.Second)
@@ -144,7 +145,7 @@ func New(config Config) *Server {
 		questions: newRateLimiter(config.MessagesPerMinute, "questions"),
 		streams:   newStreamLimiter(config.MaxStreamsPerUser, "max_streams"),
 		large:     newStreamLimiter(config.MaxStreamsPerUser, "max_large"),
-		openAPI:   openAPIDocument(config.Version),
+		openAPI:   sync.OnceValue(func() []byte { return openAPIDocument(config.Version) }),
 	}
 	s.handler = s.router()
 	return s
@@ -294,7 +295,7 @@ func operationRoutes() []route {
 		{
 			method: http.MethodGet, path: "/openapi.json", id: "getOpenAPI", public: true,
 			answers:  object{"200": answer("The document.", object{mediaJSON: object{"schema": object{"type": "object"}}})},
-			endpoint: endpoint{serve: func(s *Server, c echo.Context) error { return writeRaw(c, http.StatusOK, s.openAPI) }},
+			endpoint: endpoint{serve: func(s *Server, c echo.Context) error { return writeRaw(c, http.StatusOK, s.openAPI()) }},
 		},
 		{method: http.MethodGet, path: "/", id: "getRoot", public: true, endpoint: jsonEndpoint((*Server).getRoot)},
 	}

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 
@@ -50,9 +51,9 @@ func Judge(previous, next string) (Refusal, bool) {
 		return refusedEmpty, false
 	case saysNothing(next):
 		return refusedNone, false
-	case phrases.refusal.MatchString(first):
+	case phrases().refusal.MatchString(first):
 		return refusedRefusal, false
-	case phrases.talk.MatchString(first) || hasFence(next):
+	case phrases().talk.MatchString(first) || hasFence(next):
 		return refusedTaskTalk, false
 	case repeatsItself(next):
 		return refusedLoop, false
@@ -152,7 +153,7 @@ func saysNothing(text string) bool {
 	for _, label := range []string{"updated summary", "new summary", "summary"} {
 		words = strings.TrimSpace(strings.TrimPrefix(words, label))
 	}
-	return words == "" || phrases.empty.MatchString(words)
+	return words == "" || phrases().empty.MatchString(words)
 }
 
 // phrasing are the phrases of the gate in one language, as regular expressions for a whole sentence as sentenceOf writes it: lower
@@ -193,9 +194,7 @@ func phrasings() []phrasing {
 // phraseMatcher are the phrases of all languages as expressions for one sentence.
 type phraseMatcher struct{ refusal, empty, talk *regexp.Regexp }
 
-var phrases = compilePhrases()
-
-func compilePhrases() phraseMatcher {
+var phrases = sync.OnceValue(func() phraseMatcher {
 	var refusals, empties, talks []string
 	for _, p := range phrasings() {
 		gap, end := ` `, `(?: |$)`
@@ -216,7 +215,7 @@ func compilePhrases() phraseMatcher {
 		empty:   regexp.MustCompile(`^(?:` + strings.Join(empties, `|`) + `)$`),
 		talk:    regexp.MustCompile(`^(?:` + strings.Join(talks, `|`) + `)`),
 	}
-}
+})
 
 // A sequence of gramWords words that occurs more than maxRepeats times is a loop.
 const (
