@@ -367,7 +367,7 @@ func TestBulkChangesOfAYoungDatabaseReadWhatTheyWrite(t *testing.T) {
 	b, chatID := newYoungBed(t)
 	tx := b.begin()
 	mustExec(t, tx, "select from throughline.accounts for key share")
-	const rows = 1000
+	const rows = 3000
 	for _, step := range []struct {
 		what, sql string
 		args      []any
