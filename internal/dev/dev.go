@@ -39,6 +39,12 @@ const (
 // the offline model unless there is a key or an address of another, API and workers. It prints to out what to try, and stops
 // everything that it started.
 func Run(ctx context.Context, cfg config.Config, root string, out io.Writer, logger *slog.Logger) (err error) {
+	starting := true
+	defer func() {
+		if starting && ctx.Err() != nil {
+			err = nil // it failed because somebody stopped it
+		}
+	}()
 	if cfg.DatabaseURL == "" {
 		stop, _, err := startPostgres(ctx, &cfg, filepath.Join(root, ".local", "postgres"), postgresPort, logger)
 		if err != nil {
@@ -66,6 +72,7 @@ func Run(ctx context.Context, cfg config.Config, root string, out io.Writer, log
 		return err
 	}
 	printWelcome(out, cfg, server.Addr(), token)
+	starting = false
 	return server.Run(ctx)
 }
 

@@ -249,6 +249,14 @@ func TestTakenPortIsNamed(t *testing.T) {
 		"the API's port: %v", err)
 }
 
+func TestAnInterruptedStartIsNoError(t *testing.T) {
+	t.Parallel()
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	cfg := configured(t, map[string]string{"DATABASE_URL": "postgres://127.0.0.1:1/none", "HTTP_ADDR": "127.0.0.1:0"})
+	assert.NoError(t, Run(ctx, cfg, t.TempDir(), io.Discard, slog.New(slog.DiscardHandler)))
+}
+
 // A second `make run` in a folder ends with one sentence.
 func TestOneRunPerFolder(t *testing.T) {
 	t.Parallel()
