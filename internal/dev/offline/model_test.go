@@ -72,6 +72,8 @@ func TestRepliesSpeakToTheirUser(t *testing.T) {
 		"Was weißt du über mich?":                        "Du heißt Ada, bist vegetarian, wohnst in Porto und spielst the cello." + offlineGerman,
 		"What's my name?":                                "Your name is Ada." + offlineEnglish,
 		"Wie heiße ich?":                                 "Du heißt Ada." + offlineGerman,
+		"Wie heiße ich, und wo wohne ich?":               "Du heißt Ada und wohnst in Porto." + offlineGerman,
+		"What's my name and where do I live?":            "Your name is Ada. You live in Porto." + offlineEnglish,
 		"wo wohne ich":                                   "Du wohnst in Porto." + offlineGerman,
 		"Ich heiße Ute, bin Veganerin und wohne in Ulm.": "Du heißt Ute, bist Veganerin und wohnst in Ulm. ",
 		"Hello!":                           "Hello! Three things to try:\n\n1. ",
@@ -95,6 +97,7 @@ func TestSmallTalkIsNotNoted(t *testing.T) {
 	const likes = "User: I love sushi.\nAssistant: You love sushi."
 	for current, want := range map[string]string{
 		"thanks!": "I am here.", "lol ok": "I am here.", "who are you": us, "tell me a joke": us, "Call me Ben": "Your name is Ben. ",
+		"Write a function that adds numbers": "That takes a real model", "Help me weigh what speaks for each side": "Name both sides",
 		"whats my job": "Nothing that", "what do i like": "You love sushi.", "what can you do": "Hello! Three things", "Rosin for Anna": `Noted: "Rosin`,
 	} {
 		got := reply(prompt("", likes, "", current))

@@ -63,10 +63,16 @@ func answer(known []passage, current, language string) string {
 	if said, ok := wished(known, current, language); ok {
 		return said
 	}
+	if said := each(known, current, language); said != "" {
+		return said
+	}
 	facts := factsIn(Line{Text: current})
-	if isQuestion(current) || len(facts) == 0 && wants.MatchString(current) {
+	asked := isQuestion(current)
+	if asked || len(facts) == 0 && wants.MatchString(current) {
 		found, ok := recall(known, current)
 		switch {
+		case !ok && !asked:
+			return replies[[2]string{"beyond", language}]
 		case !ok && toUs.MatchString(current):
 			return replies[[2]string{"offline", language}]
 		case !ok:
@@ -93,6 +99,19 @@ func answer(known []passage, current, language string) string {
 	return inQuotes(passage{from: "Noted", text: main}, language) + " " + filler
 }
 
+// each answers several questions in one: "What is my name, and where do I live?"
+func each(known []passage, current, language string) string {
+	var all []string
+	for _, part := range conjunction.Split(current, -1) {
+		if said, ok := wished(known, part, language); ok && asksWithoutMark.MatchString(part) {
+			all = append(all, said)
+		}
+	}
+	return joined(all)
+}
+
+var conjunction = regexp.MustCompile(`(?i),? (?:and|und) `)
+
 // wished answers what replies.txt knows by its form, first in the language of the message: "plan" is a word of both.
 func wished(known []passage, current, language string) (said string, ok bool) {
 	foreign := func(w wish) bool { return w.language != language }
@@ -102,7 +121,7 @@ func wished(known []passage, current, language string) (said string, ok bool) {
 			continue
 		}
 		switch w.of {
-		case "greeting", "compare", "plan":
+		case "greeting", "compare", "plan", "weigh":
 			return fill(replies[[2]string{w.of, w.language}], w.asked.SubexpNames(), found, known, language), true
 		case "me":
 			said = aboutTheUser(known, w.language)
@@ -207,7 +226,7 @@ var asksWithoutMark = regexp.MustCompile(`(?i)^\W*(?:(?:what|who|where|when|how)
 
 var (
 	// wants asks for something to be done: "recommend me a bow". What it tells, as "call me Ada" does, comes first.
-	wants = regexp.MustCompile(`(?i)^\W*(?:please |bitte )?\pL+ (?:me|us|mir|uns)\s`)
+	wants = regexp.MustCompile(`(?i)^\W*(?:please |bitte )?(?:\pL+ (?:me|us|mir|uns)|` + strings.ReplaceAll(doings, " ", "|") + `)\s`)
 	// toUs is about the model itself, or asks it for more than it knows.
 	toUs = regexp.MustCompile(`(?i)\b(?:you|your|du|dir|dich|dein|me|mir)\b`)
 )

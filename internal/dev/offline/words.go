@@ -105,6 +105,10 @@ var germanWords = wordSet(`aber als am an auf auch danke aus bei bin bist bitte 
 	keine man mein meine meinem meinen meiner mich mir mit nach nein nicht noch nun nur oder schon sehr sein sich sie sind über um
 	und uns unser von wann war was weil weiß weißt ok okay welche welcher wem wen wenn wer wie wieder wir wird wo wohne wohnst zu zum zur erzähl erinnerst`)
 
+// doings are verbs that ask for a piece of work where a message begins with one.
+const doings = `write draw explain translate summarize show calculate recommend suggest code schreib schreibe zeichne erklär erkläre übersetze übersetz ` +
+	`zeig zeige berechne empfiehl`
+
 // languageOf is "de" where a text has more German words than English ones, "en" where it has fewer, else "".
 func languageOf(text string) string {
 	german, english := 0, 0
