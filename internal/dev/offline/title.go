@@ -21,9 +21,22 @@ func title(r *Request) string {
 		}
 		text := withoutDirectives(said.text)
 		if phrase := subject.FindStringSubmatch(text); phrase != nil {
-			return strings.Join(strings.Fields(phrase[1]), " ")
+			return whole(phrase[1])
 		}
 		first = cmp.Or(first, opening.FindString(text))
 	}
 	return first
+}
+
+// whole ends a title with a word that says something: none ends with "and my".
+func whole(title string) string {
+	said := strings.Fields(title)
+	for last := len(said) - 1; last > 0; last-- {
+		word := strings.ToLower(said[last])
+		if !stopWords[word] && !germanWords[word] {
+			break
+		}
+		said = said[:last]
+	}
+	return strings.Join(said, " ")
 }

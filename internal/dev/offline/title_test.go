@@ -11,6 +11,7 @@ func TestTitles(t *testing.T) {
 	for said, want := range map[string]string{
 		"User: My cello stands beside the heater, and a seam has opened.\nAssistant: The seam?": "cello stands beside the heater",
 		"User: Ich plane eine Zugreise nach Lissabon im Mai. Welche Strecke?":                   "Zugreise nach Lissabon im Mai",
+		"User: My cat is called Bea and my dog is old.":                                         "cat is called Bea",
 		"User: How do buses work? [[offline-fold:503]]\nUser: And in winter?":                   "How do buses work",
 		"User: Hi!\nAssistant: A good day to you.":                                              "",
 	} {
