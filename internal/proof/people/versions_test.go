@@ -80,16 +80,9 @@ func (c *canary) wave(first, end int) {
 		all[n] = kit.Must(c.NewPerson(ctx, c.record, &Gauges{}, Habits{Patience: time.Minute, Away: time.Second, ChatsAtOnce: 1, Soon: 1}, 1, first+n))
 		chat := &conversation{turns: 1000}
 		all[n].chats = []*conversation{chat}
-		for range 7 {
-			all[n].say(ctx, message{parent: chat.last})
-		}
-		c.awaitDerived(ctx, chat, chat.said[0])
+		c.derive(ctx, all[n], message{parent: chat.last})
 		if (first+n)%len(takeBack) == 0 { // the words of the other version are to be derived as well
-			all[n].say(ctx, message{replaces: chat.said[0].id})
-			for range 6 {
-				all[n].say(ctx, message{parent: chat.last})
-			}
-			c.awaitDerived(ctx, chat, chat.said[7])
+			c.derive(ctx, all[n], message{replaces: chat.said[0].id})
 		}
 	})
 	killed := make(chan error, 1)
@@ -108,6 +101,21 @@ func (c *canary) wave(first, end int) {
 	c.gone = c.count(ctx, "public.messages where superseded_by is not null") + c.record.Tally().Deleted
 	kit.Check(c.look(ctx, slices.Concat(prompts...)))
 	assert.Positive(c.t, c.count(ctx, "public.conversation_brief_revisions where kind = 'rollback'"), "briefs taken back")
+}
+
+// derive says a message and six more, and waits until its mark is in all that is derived of it. The title comes first: what the
+// model makes it of are the last six turns.
+func (c *canary) derive(ctx context.Context, p *Person, m message) {
+	p.say(ctx, m)
+	chat := p.chats[0]
+	marked := chat.said[len(chat.said)-1]
+	for n := range 6 {
+		p.say(ctx, message{parent: chat.last})
+		if n == 1 {
+			c.awaitDerived(ctx, chat, marked, titled)
+		}
+	}
+	c.awaitDerived(ctx, chat, marked, derived)
 }
 
 // awaitDraft waits a moment for a fold that has asked once and asks again.
@@ -173,13 +181,16 @@ func (p *Person) say(ctx context.Context, m message) {
 }
 
 // derived are the places in which a mark must be before it is taken back: else it would prove nothing that it is not there.
-var derived = []string{
-	"public.chats.title", "public.conversation_briefs.brief", "public.conversation_brief_revisions.global_summary", "public.turn_index.tsv",
-	"public.topics.summary", "a title of the model", "a memory", "a vector",
-}
+var (
+	titled  = []string{"public.chats.title", "a title of the model"}
+	derived = append([]string{
+		"public.conversation_briefs.brief", "public.conversation_brief_revisions.global_summary", "public.turn_index.tsv", "public.topics.summary",
+		"a memory", "a vector",
+	}, titled...)
+)
 
-// awaitDerived waits until the mark of a message is in all of them, and what the chat says is remembered.
-func (c *canary) awaitDerived(ctx context.Context, chat *conversation, m *message) {
+// awaitDerived waits until the mark of a message is in all of some places, and what the chat says is remembered.
+func (c *canary) awaitDerived(ctx context.Context, chat *conversation, m *message, places []string) {
 	for {
 		var missing []string
 		err := pgx.BeginFunc(ctx, c.Admin, func(tx pgx.Tx) (err error) {
@@ -190,7 +201,7 @@ func (c *canary) awaitDerived(ctx context.Context, chat *conversation, m *messag
 				except select 'a title of the model' from public.chats where id = $1 and title_seq > 0
 				except select 'a memory' from public.memory_sources where chat_id = $1
 				except select 'a vector' from public.turn_index i join public.messages m using (chat_id, seq) where m.id = $2 and i.embedding is not null`,
-				chat.id, m.id, derived)
+				chat.id, m.id, places)
 			missing = kit.Must(pgx.CollectRows(rows, pgx.RowTo[string]))
 			return nil
 		})

@@ -121,18 +121,18 @@ await run({
   },
 
   async 'a message that the model refuses is stored, and tried again'() {
-    await say(tab, 'refuse once');
+    await say(tab, 'refuse the bow once');
     await tab.locator('.failure').getByRole('button', { name: 'Try again' }).waitFor();
-    await eventually(async () => assert.equal(await asked(tab).filter({ hasText: 'refuse once' }).count(), 1));
+    await eventually(async () => assert.equal(await asked(tab).filter({ hasText: 'refuse the bow once' }).count(), 1));
     await tab.reload();
     await asked(tab).filter({ hasText: 'fail once' }).waitFor(); // the list is there
     await tab.locator('.failure').getByRole('button', { name: 'Try again' }).waitFor();
-    await eventually(async () => assert.equal(await asked(tab).filter({ hasText: 'refuse once' }).count(), 1));
+    await eventually(async () => assert.equal(await asked(tab).filter({ hasText: 'refuse the bow once' }).count(), 1));
     await eventually(async () => assert.equal(await tab.getByText('This reply broke off.').count(), 0));
     await tab.locator('.failure').getByRole('button', { name: 'Try again' }).click();
-    await reads(words(tab), /refuse once/);
+    await reads(words(tab), /refuse the bow once/);
     await tab.getByRole('button', { name: 'Send' }).waitFor();
-    await eventually(async () => assert.equal(await asked(tab).filter({ hasText: 'refuse once' }).count(), 1));
+    await eventually(async () => assert.equal(await asked(tab).filter({ hasText: 'refuse the bow once' }).count(), 1));
     await eventually(async () => assert.equal(await replies(tab).count(), 5));
   },
 

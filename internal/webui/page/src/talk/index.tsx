@@ -20,7 +20,7 @@ export function Talk({ id }: { id?: string }) {
   const chatId = id === 'new' ? undefined : id;
   const shown = useRef({ chatId, key: 0, begun: '' }).current;
   if (shown.chatId !== chatId) { // another one; a chat that begins here gets its id and stays
-    if (shown.chatId || chatId !== shown.begun) shown.key++;
+    if (shown.chatId || chatId !== shown.begun) Object.assign(shown, { key: shown.key + 1, begun: '' });
     shown.chatId = chatId;
   }
   const list = <ChatList key="list" current={chatId} />;
