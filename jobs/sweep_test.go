@@ -38,8 +38,8 @@ func TestSweepFindsWhatLacksAJob(t *testing.T) {
 	assert.Truef(t, output["inserted_folds"] == 3.0 && output["restored_briefs"] == 1.0, "the sweep says %v", output)
 	testkit.Want(t, r.pool, "{}", "select string_agg(distinct args::text, '') from river.river_job where kind = 'sweep_briefs'")
 	r.awaitRuns("sweep_briefs", 4)
-	testkit.Want(t, r.pool, true, `select count(*) <= 2 from river.river_job
-		where kind = 'sweep_briefs' and state = 'completed' and (metadata #>> '{output,inserted_folds}')::int = 0`) // those before were deleted
+	testkit.Await(t, r.pool, "the sweeps before are deleted", true, `select count(*) <= 2 from river.river_job
+		where kind = 'sweep_briefs' and state = 'completed' and (metadata #>> '{output,inserted_folds}')::int = 0`)
 }
 
 // A reply whose server died is interrupted with the text of its deltas, and those of replies that are gone are deleted.
