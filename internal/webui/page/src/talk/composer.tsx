@@ -1,5 +1,5 @@
 import type { ComponentChildren } from 'preact';
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { useClient } from '../api';
 import { storageKey } from '../session';
 import { Icon } from '../ui/icon';
@@ -48,18 +48,22 @@ export function Composer({ chatId, running, waits, trouble, back, onSend, onStop
   const ready = content.trim() !== '' && !running;
 
   const stored = useRef(key);
-  useEffect(() => { // the chat has begun, and what is written already is its draft
+  useLayoutEffect(() => { // the chat has begun, and what is written already is its draft: moved before another letter is typed
     if (stored.current === key) return;
     localStorage.removeItem(stored.current);
     stored.current = key;
-    write(content);
+    keep(content);
   }, [key]);
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (back) write([back.text, content].filter(Boolean).join('\n'));
   }, [back]);
 
   function write(text: string) {
     setContent(text);
+    keep(text);
+  }
+
+  function keep(text: string) {
     if (text) localStorage.setItem(key, text);
     else localStorage.removeItem(key);
   }
