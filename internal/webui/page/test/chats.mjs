@@ -102,6 +102,13 @@ await run({
     await tab.keyboard.press('Control+k');
     await palette(tab).fill('xyzzyq');
     await tab.getByText('Nothing was found.').waitFor();
+    const { id } = await call('POST', '/v1/chats', { title: 'Settings' });
+    await call('POST', `/v1/chats/${id}/messages`, { messages: [{ role: 'user', content: 'Set **DATABASE_URL** to 2*3 `plums`' }] });
+    await call('POST', '/v1/memories', { content: 'The user eats plums.' });
+    await palette(tab).fill('plums');
+    await found(tab, /Set DATABASE_URL to 2\*3 plums/).waitFor();
+    await found(tab, /You eat plums\./).waitFor();
+    await call('DELETE', `/v1/chats/${id}`);
     await isAccessible(tab, 'a search that finds nothing');
     await tab.keyboard.press('Escape');
     await palette(tab).waitFor({ state: 'detached' });

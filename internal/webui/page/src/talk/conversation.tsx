@@ -4,6 +4,7 @@ import { sayError, useClient } from '../api';
 import { tellChange, useRefresh } from '../changes';
 import { ThroughlineError, useChat, type CallAnswer, type Chat, type ChatMessage, type Schemas } from '../throughline';
 import { announce } from '../ui/announce';
+import { Boundary } from '../ui/boundary';
 import { ChatBar } from '../ui/chatbar';
 import { Icon } from '../ui/icon';
 import { Missing, Problem, Skeleton } from '../ui/states';
@@ -11,7 +12,7 @@ import { useTitle } from '../ui/title';
 import { Composer, isTouched, type Draft } from './composer';
 import { ExplainingProvider, WhyPanel } from './explaining';
 import { ModelPicker, Starters, Temporary } from './home';
-import { ShownMessage } from './message';
+import { Broken, ShownMessage } from './message';
 import { useSteadyScroll } from './messages';
 import { isRunning, PastProvider, usePastOf } from './past';
 import { AnsweringProvider } from './reply';
@@ -102,13 +103,14 @@ export function Conversation({ chatId, home, onBegin }: { chatId?: string; home:
           {unread && <Problem said={sayError(error)} again={() => attempt(status === 'failed' ? chat.retry() : chat.refresh())} />}
           {status === 'loading' && messages.length === 0 && !error && <Skeleton of="messages" lines={[42, 92, 84, 61, 35, 90, 73]} />}
           {messages.map((message, at) => (
-            <ShownMessage
-              key={at > 0 ? messages[at - 1].id ?? messages[at - 1].key : message.stored?.parent_id ?? 'first'}
-              message={message}
-              stored={isSettled(message, at === messages.length - 1) ? message.stored : undefined}
-              retry={() => attempt(chat.retry())}
-              drop={() => attempt(chat.drop(message.key))}
-            />
+            <Boundary key={at > 0 ? messages[at - 1].id ?? messages[at - 1].key : message.stored?.parent_id ?? 'first'} instead={<Broken message={message} />}>
+              <ShownMessage
+                message={message}
+                stored={isSettled(message, at === messages.length - 1) ? message.stored : undefined}
+                retry={() => attempt(chat.retry())}
+                drop={() => attempt(chat.drop(message.key))}
+              />
+            </Boundary>
           ))}
         </div>
         <Composer

@@ -37,7 +37,7 @@ export const ShownMessage = memo(function ShownMessage({ message, stored, ...fai
   }
 
   const said = (
-    <Boundary key={id} instead={<><Plain text={content} /><p class="note">This message could not be drawn: this is its text.</p></>}>
+    <Boundary key={id} instead={<Broken message={message} />}>
       {role !== 'assistant' ? <Plain text={content} /> : (
         <Reply messageId={id} text={content} parts={parts ?? []} state={runs || status === 'awaiting' ? status : 'over'} />
       )}
@@ -60,6 +60,11 @@ export const ShownMessage = memo(function ShownMessage({ message, stored, ...fai
     </>
   );
 }, ({ stored: before }, { stored: after }) => Boolean(before && after) && (before === after || JSON.stringify(before) === JSON.stringify(after)));
+
+/** What stands in place of a message, or of its words, that cannot be drawn. */
+export function Broken({ message: { content } }: { message: ChatMessage }) {
+  return <><Plain text={content} /><p class="note">This message could not be drawn: this is its text.</p></>;
+}
 
 function Notes({ message: { content, tool_calls: calls, files, parts, pinned, status } }: { message: Message }) {
   const note = status === 'cancelled' && parts?.some(isLeft) ? '' : notes[status]; // the card of the call says it

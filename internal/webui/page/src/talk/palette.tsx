@@ -173,10 +173,10 @@ function find(client: Client, q: string, signal: AbortSignal): Promise<Group[]>[
 const chatFound = (chat: Schemas['Chat']): Found => (
   { href: `/app/chats/${chat.id}`, icon: 'chat', title: chat.title || 'Untitled', at: chat.last_message_at ?? chat.created_at });
 
-/** The snippet with the words that were found, without the marks of Markdown. Places are counted in code points. */
+/** The snippet with the words that were found, without Markdown's marks around words. Places are counted in code points. */
 function marked({ snippet, highlights }: Schemas['SearchResult']): ComponentChild[] {
-  const characters = [...snippet];
-  const text = (from: number, to?: number) => characters.slice(from, to).join('').replace(/[*_`#|]{1,3}(?=\S)|(?<=\S)[*_`|]{1,3}/g, '');
+  const characters = [...snippet.replace(/(?<![\p{L}\p{N}])[*`]+(?=\S)|(?<=\S)[*`]+(?![\p{L}\p{N}])/gu, (marks) => '\0'.repeat(marks.length))];
+  const text = (from: number, to?: number) => characters.slice(from, to).join('').replaceAll('\0', '');
   let at = 0;
   const parts = highlights.flatMap(({ start, end }) => {
     const before = text(at, start);
