@@ -75,12 +75,12 @@ func (p *phone) sendAs(clientMessageID, chatID, content string) {
 	p.do("send", message)
 }
 
-// killAndRestart ends the app at once and starts it again, with what it had stored.
-func (p *phone) killAndRestart(base, token string) {
+// kill ends the app at once, and returns when it has ended: an order only waits for the app.
+func (p *phone) kill() {
 	p.t.Helper()
 	p.do("kill", nil)
 	p.given = 0
-	p.do("launch", map[string]any{"baseUrl": base, "tokens": []string{token}})
+	awaitApp(p, "the app is killed", func(now struct{ Killed bool }) bool { return now.Killed })
 }
 
 // await waits until the app has done what it was told and its user sees something.

@@ -133,8 +133,7 @@ func (s sample) signIn(base string) {
 // restart ends the app at once and starts it again, with what it had stored.
 func (s sample) restart(base string) {
 	s.recipe.t.Helper()
-	s.do("kill", nil)
-	s.given = 0
+	s.kill()
 	s.do("launch", testkit.Body{"baseUrl": base})
 	s.shows("Sign out")
 }

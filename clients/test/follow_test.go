@@ -213,7 +213,8 @@ func (r recipe) isKilled() {
 	app := r.talks()
 	app.network.RouteTo(r.there)
 	app.network.CutNow()
-	app.killAndRestart(app.network.base, r.token)
+	app.kill()
+	app.do("launch", map[string]any{"baseUrl": app.network.base, "tokens": []string{r.token}})
 	app.goOn()
 	r.endsWhole(app)
 }

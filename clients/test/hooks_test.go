@@ -343,8 +343,7 @@ func (h hooks) keepsUnsent() {
 	network.CutNow() // the browser may keep a connection open, which would still lead to the server
 	p.send(content)
 	p.await("the message waits", func(now hooked) bool { return now.Chat.Status == "waiting" })
-	p.do("kill", nil)
-	p.given = 0
+	p.kill()
 	network.RouteTo(h.there)
 	p.do("launch", with)
 	p.await("the message is answered", func(now hooked) bool {

@@ -247,12 +247,13 @@ var browserFlags = []string{
 	"--disable-background-timer-throttling", "--disable-renderer-backgrounding",
 }
 
-// openBrowser opens a page until the test ends.
+// openBrowser opens a page until the test ends. A browser that crashes as it starts, as on a crowded machine, is started
+// again.
 func openBrowser(t *testing.T, url string, more ...string) {
 	t.Helper()
-	arguments := append(append([]string{}, browserFlags...), more...)
-	arguments = append(arguments, "--user-data-dir="+t.TempDir(), url)
-	startProcess(t, exec.Command(testkit.FindBrowser(t), arguments...))
+	arguments := append([]string{"-c", `"$@" || "$@" || "$@"`, "sh", testkit.FindBrowser(t)}, browserFlags...)
+	arguments = append(append(arguments, more...), "--user-data-dir="+t.TempDir(), url)
+	startProcess(t, exec.Command("sh", arguments...))
 }
 
 // startProcess runs a program until the test ends, and kills its children as well. Its output is shown when the test

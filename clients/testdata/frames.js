@@ -29,6 +29,7 @@ async function playAll() {
     if (order.do === 'kill') {
       frames.get(order.app).remove();
       frames.delete(order.app);
+      window.report(order.app, { killed: true });
       return;
     }
     if (!frames.has(order.app)) frames.set(order.app, await openFrame(order.app));
