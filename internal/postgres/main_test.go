@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"math"
 	"reflect"
@@ -28,6 +29,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	_ = flag.Set("test.parallel", "4") // -parallel on the command line still decides
 	testkit.AtEnd(told.mustBeAll)
 	testkit.Main(m)
 }

@@ -239,11 +239,8 @@ func TestAPlaceWakesOneJob(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	user := testkit.NewUser(t, b.db)
-	config := b.pool.Config()
-	for _, name := range []string{"enable_hashjoin", "enable_mergejoin", "enable_material"} {
-		config.ConnConfig.RuntimeParams[name] = "off"
-	}
-	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	settings := "&enable_hashjoin=off&enable_mergejoin=off&enable_material=off" // which a pooler refuses
+	pool, _, err := postgres.Open(t.Context(), b.db.Direct()+settings, 10)
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)
 	b.store = &postgres.Work{Pool: pool}
