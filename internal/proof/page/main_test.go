@@ -24,7 +24,7 @@ import (
 
 // Each test has a browser of its own.
 func TestMain(m *testing.M) {
-	_ = flag.Set("test.parallel", "2") // -parallel on the command line still decides
+	_ = flag.Set("test.parallel", "3") // -parallel on the command line still decides
 	testkit.Main(m)
 }
 
