@@ -265,6 +265,29 @@ func TestWhatEndsAReplyThatWaits(t *testing.T) {
 	}
 }
 
+// A reply whose server died after its user had stopped it has a result of each call, whoever ends it. One that was not stopped may go on.
+func TestAStoppedReplyOfADeadServerHasAResultOfEachCall(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	for name, end := range map[string]func(turn chat.NewTurn) error{
+		"the sweep": func(chat.NewTurn) error { return errOf(b.turns.InterruptAbandoned(t.Context())) },
+		"the next message": func(turn chat.NewTurn) error {
+			return errOf(b.turns.StartTurn(t.Context(), b.user, turnIn(turn.ChatID, "Never mind.")))
+		},
+	} {
+		for stopped, want := range map[bool][]memory.Part{true: {call(4, "call_1"), unanswered(8, "call_1", memory.ResultSkipped)}, false: {call(4, "call_1")}} {
+			turn := b.startTwoTurns()
+			b.change(turn, step(turn, "One.", "call_1"))
+			b.record([]chat.Delta{b.said(turn, 4, " Two")})
+			b.exec("update messages set cancel_requested = $2, lease_until = clock_timestamp() where id = $1", turn.MessageID, stopped)
+			noError(t, end(turn))
+			found := b.find(turn, 0)
+			status := map[bool]memory.Status{true: memory.StatusCancelled, false: memory.StatusInterrupted}[stopped]
+			is(t, tuple(found.Status, found.Content, asJSON(t, found.Parts...)), tuple(status, "One. Two", asJSON(t, want...)), "%s, stopped: %t", name, stopped)
+		}
+	}
+}
+
 // A reply that goes on gets the prompt of its turn: what came before it, without its own messages.
 func TestReadTurnIsTheReadingOfItsStart(t *testing.T) {
 	t.Parallel()

@@ -157,8 +157,8 @@ create trigger messages_count_inserted after insert on public.messages
   referencing new table as new_messages
   for each statement execute function throughline.count_inserted_messages();
 
--- A reply that waits for its user and leaves the path waits no more. SECURITY DEFINER: whoever may change a message, as the app decides,
--- needs no right to our functions.
+-- A reply that waits for its user and leaves the path waits no more. One that is cancelled has a result of each call, whoever ends it: also the
+-- sweep, where its server died. SECURITY DEFINER: whoever may change a message, as the app decides, needs no right to our functions.
 create function throughline.check_message_update() returns trigger
 language plpgsql security definer set search_path = '' as $$
 begin
@@ -169,6 +169,8 @@ begin
     new.status := 'cancelled';
     new.server_id := null;
     new.lease_until := null;
+  end if;
+  if new.status = 'cancelled' then
     new.parts := throughline.close_parts(new.parts, new.content, 'skipped');
   end if;
   if new.token_count is distinct from old.token_count then

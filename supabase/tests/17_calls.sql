@@ -1,7 +1,7 @@
 -- Replies that call tools: what ends them while they wait for their user, what they count, and what is kept to go on with them.
 begin;
 \ir helpers.psql
-select plan(42);
+select plan(44);
 
 insert into public.chats (id, user_id) select pg_temp.id(name), pg_temp.id('A') from unnest(array['chat of A', 'other']) name;
 
@@ -60,6 +60,13 @@ select is(pg_temp.after($$select throughline.end_calls(pg_temp.id('waits'), 'ski
   'false', 'it ends once');
 select throws_ok($$insert into public.messages (chat_id, role, status) values (pg_temp.id('other'), 'assistant', 'streaming'),
   (pg_temp.id('other'), 'assistant', 'awaiting')$$, '23505', null, 'a chat has one open reply');
+select pg_temp.reply('stopped', 'streaming', 'other');
+select is(pg_temp.after($$update public.messages set cancel_requested = true, lease_until = now() - interval '1 second' where id = pg_temp.id('stopped');
+  select throughline.interrupt_replies(null)$$, $$select pg_temp.state('stopped')$$), 'cancelled b:done@0,a:skipped@9,c:skipped@9',
+  'a reply that was stopped and whose server died has a result of each call');
+select is(pg_temp.after($$update public.messages set status = 'interrupted' where id = pg_temp.id('stopped')$$, $$select pg_temp.state('stopped')$$),
+  'interrupted b:done@0 kept leased', 'one that may go on has not');
+delete from public.messages where id in (pg_temp.id('stopped'), pg_temp.id('stopped?'));
 select is(throughline.close_parts(null, 'x', 'skipped'), null, 'a reply without parts gets none');
 
 -- What it counts: from when it waits on, as text and not as an edit; and for the index from when it has ended.
@@ -98,16 +105,18 @@ select is(throughline.tokens_of_parts(jsonb_build_array(jsonb_build_object('type
 -- What it takes to go on: kept while a reply is open, and when it may go on.
 select pg_temp.reply('failed', 'streaming', 'other');
 select is(pg_temp.after(format($$update public.messages set status = %L where id = pg_temp.id('failed');
-     select throughline.delete_deltas(array[pg_temp.id('failed')])$$, status), $$select pg_temp.state('failed')$$), status || ' b:done@0' || kept || ' leased',
+     select throughline.delete_deltas(array[pg_temp.id('failed')])$$, status), $$select pg_temp.state('failed')$$), status || ' b:done@0' || rest || ' leased',
   'kept when a reply is ' || status)
-  from (values ('failed', ' kept'), ('interrupted', ' kept'), ('awaiting', ' kept'), ('cancelled', ''), ('complete', '')) ends (status, kept);
+  from (values ('failed', ' kept'), ('interrupted', ' kept'), ('awaiting', ' kept'), ('cancelled', ',a:skipped@9,c:skipped@9'), ('complete', ''))
+    ends (status, rest);
 select is(pg_temp.after($$update public.messages set status = 'failed' where id = pg_temp.id('failed');
      update public.messages set superseded_by = gen_random_uuid() where id = pg_temp.id('failed')$$, $$select pg_temp.state('failed')$$),
   'failed b:done@0 leased', 'not when it has left the path');
 select is(pg_temp.after(format($$update public.messages set status = 'interrupted' where id = pg_temp.id('failed');
-     update public.messages set status = %L where id = pg_temp.id('failed')$$, status), $$select pg_temp.state('failed')$$), status || ' b:done@0 leased',
+     update public.messages set status = %L where id = pg_temp.id('failed')$$, status), $$select pg_temp.state('failed')$$),
+  status || ' b:done@0' || rest || ' leased',
   'not when a server that was thought dead says it is ' || status)
-  from (values ('cancelled'), ('complete')) ends (status);
+  from (values ('cancelled', ',a:skipped@9,c:skipped@9'), ('complete', '')) ends (status, rest);
 select is(pg_temp.attempt(who, $$select from public.message_deltas where data is not null$$), found, who || ' reads') from (values
   ('anon', 'denied'), ('A', 'denied'), ('app A', '2'), ('app B', '0'), ('job A', 'denied')) readers (who, found);
 
