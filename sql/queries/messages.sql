@@ -157,11 +157,11 @@ select m.content from public.messages m where m.id = sqlc.arg(id) and m.chat_id 
 
 -- name: SkipCalls :one
 -- The caller holds the chat's lock.
-select throughline.end_calls(sqlc.arg(message_id)::uuid, 'skipped')::bool;
+select throughline.end_calls(sqlc.arg(message_id)::uuid)::bool;
 
 -- name: SkipChatsCalls :exec
 -- Before a chat is cleared, and on the same conditions.
-select throughline.end_calls(m.id, 'skipped')
+select throughline.end_calls(m.id)
   from (select l.id from public.chats l where l.id = sqlc.arg(chat_id) and (l.expires_at is null or l.expires_at > now()) for no key update) c
   join public.messages m on m.chat_id = c.id and m.status = 'awaiting';
 

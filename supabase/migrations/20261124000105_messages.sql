@@ -193,12 +193,13 @@ language sql immutable security invoker set search_path = '' as $$
                         where r.part ->> 'type' = 'tool_result' and r.part -> 'call_id' = c.part -> 'call_id')), '[]')
 $$;
 
--- Ends a reply that waits for its user, and reports whether it did. The caller holds the chat's lock, or none of the chat's rows.
-create function throughline.end_calls(message uuid, how text) returns boolean
+-- Ends a reply that waits for its user, and reports whether it did; a trigger says that its calls were skipped. The caller holds the chat's
+-- lock, or none of the chat's rows.
+create function throughline.end_calls(message uuid) returns boolean
 language plpgsql volatile security invoker set search_path = '' set enable_seqscan = off set jit = off as $$
 begin
   update public.messages m
-     set status = 'cancelled', server_id = null, lease_until = null, parts = throughline.close_parts(m.parts, m.content, how)
+     set status = 'cancelled', server_id = null, lease_until = null
    where m.id = message and m.status = 'awaiting';
   return found;
 end

@@ -62,7 +62,7 @@ begin
       new.parent_id := (select m.id from public.messages m where m.chat_id = new.chat_id and m.superseded_by is null order by m.seq desc limit 1);
     end if;
     if last.status = 'awaiting' then
-      perform throughline.end_calls(last.id, 'skipped');
+      perform throughline.end_calls(last.id);
     end if;
   elsif new.parent_id is not null and not exists (select from public.messages m where m.id = new.parent_id and m.chat_id = new.chat_id) then
     raise foreign_key_violation using message = 'the parent is no message of the chat';

@@ -48,15 +48,15 @@ select is(pg_temp.then_is(change), state, what) from (values
    'awaiting b:done@0 kept leased', 'nor what is not on the path'),
   ($$update public.messages set superseded_by = gen_random_uuid() where id = pg_temp.id('waits')$$,
    'cancelled b:done@0,a:skipped@9,c:skipped@9', 'leaving the path ends it'),
-  ($$select throughline.end_calls(pg_temp.id('waits'), 'expired')$$, 'cancelled b:done@0,a:expired@9,c:expired@9', 'and so does its time'),
-  ($$select throughline.interrupt_replies(null)$$, 'awaiting b:done@0 kept leased', 'which has not come'),
+  ($$select throughline.end_calls(pg_temp.id('waits'))$$, 'cancelled b:done@0,a:skipped@9,c:skipped@9', 'and so does its user'),
+  ($$select throughline.interrupt_replies(null)$$, 'awaiting b:done@0 kept leased', 'its time has not come'),
   ($$update public.messages set lease_until = now() - interval '1 second' where id = pg_temp.id('waits');
      select throughline.interrupt_replies(null)$$, 'cancelled b:done@0,a:expired@9,c:expired@9', 'or has'),
   ($$update public.messages set rating = 1 where id = pg_temp.id('waits')$$, 'awaiting b:done@0 kept leased', 'a rating changes nothing'),
   ($$delete from public.messages where id = pg_temp.id('waits')$$, 'nothing', 'deleting is deleting')) changes (change, state, what);
 select is(pg_temp.after($$delete from public.messages where id = pg_temp.id('waits')$$, 'select count(*) from public.message_deltas'), '0',
   'with all that was recorded');
-select is(pg_temp.after($$select throughline.end_calls(pg_temp.id('waits'), 'skipped')$$, $$select throughline.end_calls(pg_temp.id('waits'), 'expired')$$),
+select is(pg_temp.after($$select throughline.end_calls(pg_temp.id('waits'))$$, $$select throughline.end_calls(pg_temp.id('waits'))$$),
   'false', 'it ends once');
 select throws_ok($$insert into public.messages (chat_id, role, status) values (pg_temp.id('other'), 'assistant', 'streaming'),
   (pg_temp.id('other'), 'assistant', 'awaiting')$$, '23505', null, 'a chat has one open reply');

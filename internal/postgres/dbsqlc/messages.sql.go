@@ -258,11 +258,11 @@ type FindQuestionParams struct {
 
 // The caller holds the chat's lock.
 var SkipCalls = query.Single[uuid.UUID, bool](`-- name: SkipCalls :one
-select throughline.end_calls($1::uuid, 'skipped')::bool`)
+select throughline.end_calls($1::uuid)::bool`)
 
 // Before a chat is cleared, and on the same conditions.
 var SkipChatsCalls = query.Single[uuid.UUID, struct{}](`-- name: SkipChatsCalls :exec
-select throughline.end_calls(m.id, 'skipped')
+select throughline.end_calls(m.id)
   from (select l.id from public.chats l where l.id = $1 and (l.expires_at is null or l.expires_at > now()) for no key update) c
   join public.messages m on m.chat_id = c.id and m.status = 'awaiting'`)
 
