@@ -297,7 +297,7 @@ func TestEmbeddingsAreRecorded(t *testing.T) {
 			var kept meter
 			e := NewEmbedder(Settings{BaseURL: serve(t, c.handler).url, Meter: &kept}, "m")
 			t.Cleanup(e.Close)
-			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second) // the others have to be answered within it
 			defer cancel()
 			_, _ = e.Embed(ctx, c.of, []string{"Where is it?"})
 			assert.Truef(t, slices.Equal(kept.spent, c.want), "%+v, not %+v", kept.spent, c.want)

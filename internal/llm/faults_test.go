@@ -263,8 +263,8 @@ func TestNoCallFollowsARedirect(t *testing.T) {
 // The idle timeout starts with the call, so it includes retries and their pauses.
 func TestIdleTimeoutBoundsTheRetries(t *testing.T) {
 	t.Parallel()
-	server := model(t, always(offline.Answer{Fault: offline.Fault429, RetryAfter: "4"}))
-	got := read(t.Context(), client(t, server.BaseURL(), 300*time.Millisecond), nil)
+	server := model(t, always(offline.Answer{Fault: offline.Fault429, RetryAfter: "5"}))
+	got := read(t.Context(), client(t, server.BaseURL(), 3*time.Second), nil) // the first call has to arrive within it
 	wantFault(t, got.err, fault.UpstreamTimeout)
 	assert.Len(t, server.Requests(), 1, "calls")
 }

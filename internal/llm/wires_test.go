@@ -300,7 +300,7 @@ func TestSilentCompletion(t *testing.T) {
 		<-r.Context().Done()
 	}
 	c, _ := variantOn(t, chatWire, hangs)
-	c.settings.IdleTimeout = 300 * time.Millisecond
+	c.settings.IdleTimeout = 3 * time.Second // the first piece has to arrive within it
 	got := read(t.Context(), c, nil)
 	wantFault(t, got.err, fault.UpstreamTimeout)
 	assert.Equal(t, "a", got.text)
