@@ -16,5 +16,7 @@ function open(name) {
 await play(process.env.STAGE, async (order) => {
   if (!apps.has(order.app)) apps.set(order.app, open(order.app));
   await apps.get(order.app)(order);
-  if (order.do === 'kill') apps.delete(order.app) && report(order.app, { killed: true });
+  if (order.do !== 'kill') return;
+  apps.delete(order.app);
+  report(order.app, { killed: true });
 });

@@ -18,16 +18,8 @@ export const desktop = { width: 1280, height: 800 };
 /** How long a test waits for what must happen. It is no bound on speed. */
 const PATIENCE = Number(process.env.PATIENCE ?? 240_000);
 
-/** A browser that crashes as it starts, as on a crowded machine, is started again. */
-async function launch(attempts = 3) {
-  const options = { executablePath: process.env.CHROMIUM, args: ['--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage'] };
-  return chromium.launch(options).catch((error) => {
-    if (attempts === 1) throw error;
-    return launch(attempts - 1);
-  });
-}
-
-const browser = await launch();
+const launch = () => chromium.launch({ executablePath: process.env.CHROMIUM, args: ['--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage'] });
+const browser = await launch().catch(launch).catch(launch); // one that crashes as it starts, as on a crowded machine, is started again
 
 /** What must never happen on the page, from any of its tabs: broken policies, uncaught errors. */
 const complaints = [];
